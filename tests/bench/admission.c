@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CPU time of a hostile review in the controller: parsed, defaulted, validated, answered.
- * The program prints figures and asserts nothing about time.
- */
+/* Measures the CPU time that the controller needs for a hostile AdmissionReview: to parse,
+ * default, validate and answer it. The program prints figures and asserts nothing about time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

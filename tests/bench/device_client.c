@@ -66,7 +66,8 @@ static void put_stream(uint8_t *at, uint32_t stream)
 		at[i] = (uint8_t)(stream >> (24 - 8 * i));
 }
 
-/* Reads up to the call's trailers; returns the bytes of its DATA frames, 0: the call failed. */
+/* Reads up to the call's trailers; returns the number of bytes in its DATA frames, or 0 if the
+ * call failed. */
 static size_t receive_answer(int fd, uint32_t stream)
 {
 	static uint8_t payload[MESSAGE_MAX];

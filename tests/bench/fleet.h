@@ -20,7 +20,8 @@ struct fleet_pod {
 	bool there;
 };
 
-/* Mode "shared", one object per pool: the progress of a pod's rails (fleet_shared.c). */
+/* Progress of the rails of the pod that a node is serving, in the mode "shared": one object per
+ * pool, for all nodes (fleet_shared.c). */
 struct fleet_shared;
 
 struct fleet_node {
@@ -28,8 +29,10 @@ struct fleet_node {
 	struct kube_conf conf; /* the fleet's, with this node's token */
 	struct kube *kube;
 	struct blocks *blocks;
-	struct kube_informer *watch; /* reads the pools' block sizes; NULL: the sizes are known */
-	struct ipam_pools pools;     /* `usable` of each: only addresses of this node */
+	/* reads the pools' block sizes; NULL if the node is down, or `cut` or `shared` of struct
+	 * fleet is set */
+	struct kube_informer *watch;
+	struct ipam_pools pools; /* `usable` of each: only addresses of this node */
 	struct ipam_pools whole;
 	struct fleet_pod *pods; /* in order of arrival */
 	size_t n_pods, waiting;

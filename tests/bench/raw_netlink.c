@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 enum {
-	GROUP = 77, /* of the links that a DEL deletes */
+	GROUP = 77, /* link group of the pod's links, by which a DEL deletes them */
 	FIRST = 2,  /* index of eth0 in the pod; lo is 1 */
 	HOST_VETH = 1000000,
 	HOST_TABLE = 501,

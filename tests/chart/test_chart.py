@@ -59,7 +59,7 @@ def test_each_text_that_a_rule_replaces_is_in_a_manifest():
                 assert all(edit["find"] in file_text(n) for n in files), edit
 
 
-def test_each_setting_of_a_rule_is_known_to_its_program():
+def test_each_setting_that_a_rule_writes_is_listed_in_the_sample_configuration_of_its_program():
     known = {}
     for program in ("agent", "controller"):
         text = (DEPLOY.parent / f"configs/{program}.conf").read_text()

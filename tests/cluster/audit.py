@@ -50,7 +50,8 @@ class Audited:
         return found
 
     def requested(self):
-        """Two sets of (group, resource, verb): of the requests that the API server refused with 403, as the second, and of all others."""
+        """Returns two sets of (group, resource, verb): of the requests that the API server did not refuse, and of those that it refused
+        with 403."""
         done, refused = set(), set()
         for line in self.log.read_text().splitlines():
             event = json.loads(line)

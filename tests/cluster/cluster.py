@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real etcd and kube-apiserver on free ports of loopback, with all files in one directory; UNIRAIL_KUBE is the version. etcd and the
-API server end with the test process, even if SIGKILL ends that process; the next start removes the directory of a killed run."""
+"""A real etcd and kube-apiserver on free ports of loopback, with all files in one directory; the environment variable UNIRAIL_KUBE
+selects the version of Kubernetes. etcd and the API server end with the test process, even if SIGKILL ends that process; the next
+start removes the directory of a killed run."""
 import base64
 import ctypes
 import http.client

@@ -64,8 +64,8 @@ debs() {
 	done
 }
 
-# once FILE WHAT VARIABLE...: unless FILE exists, prints WHAT and calls `all`, which makes FILE and gets these variables. A lock keeps two
-# runs of a script apart.
+# once FILE WHAT VARIABLE...: unless FILE exists, prints WHAT and calls the function `all` of the script, which makes FILE and gets these
+# variables. A lock keeps two runs of a script apart.
 once() {
 	local file=$1 what=$2 log
 

@@ -8,7 +8,7 @@ NO_HTTP = ["--port=0"] if OLD else []
 
 
 class Manager:
-    """Runs as admin, with only the named controllers."""
+    """kube-controller-manager with the admin's kubeconfig; it runs only the controllers named in `controllers`."""
 
     def __init__(self, cluster, *more, controllers=WORKLOADS):
         programs(node=True)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: rdma_netlink FOLDER COMMAND...
- * Runs COMMAND as on a kernel with RDMA, where this kernel has none: the RDMA netlink sockets of COMMAND and of its children reach
- * a process of this program (seccomp user notification), all other system calls reach the kernel. The process answers requests
- * of devices, ports, queue pairs and contexts with the messages of drivers/infiniband/core/nldev.c, and any other with EOPNOTSUPP.
+ * Simulates RDMA netlink for COMMAND on a kernel without RDMA: the RDMA netlink sockets of COMMAND
+ * and of its children are connected to a process of this program (by seccomp user notification);
+ * all other system calls reach the kernel. The process answers requests of devices, ports, queue
+ * pairs and contexts with the messages of drivers/infiniband/core/nldev.c, and any other with
+ * EOPNOTSUPP.
  *
  * The state is read from FOLDER at each request: `devices` has lines of "INDEX NAME STATE" (4: its port is active, 1: down),
  * `objects` lines of "qp|ctx INDEX PID".
@@ -32,7 +34,9 @@
 #include <rdma/rdma_netlink.h>
 
 enum {
-	FD_FIRST = 500, /* lowest descriptor of COMMAND's sockets; COMMAND uses no higher ones */
+	/* lowest descriptor of COMMAND's RDMA netlink sockets; COMMAND's other descriptors are
+	 * lower */
+	FD_FIRST = 500,
 	SOCKETS_MAX = 16,
 	OBJECTS_MAX = 64,
 	BUF_MAX = 16384,
@@ -341,7 +345,7 @@ static void notified(void)
 	}
 }
 
-/* Returns false if COMMAND has closed the socket. */
+/* Receives and answers one request. Returns false if COMMAND has closed the socket. */
 static bool requested(int fd)
 {
 	static struct out o;

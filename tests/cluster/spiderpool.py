@@ -40,7 +40,7 @@ podResourceInject:
   namespacesInclude: []
 """
 
-# The DaemonSets and Deployments as the charts render them, without fields that do not affect scheduling.
+# The DaemonSets and Deployments as the charts render them, reduced to the fields that the tests need.
 WORKLOADS = """
 apiVersion: apps/v1
 kind: DaemonSet
@@ -188,7 +188,7 @@ class Spiderpool:
                 "ownerControllerType": "Pod", "ownerControllerName": meta["name"]}})
 
     def state(self):
-        """The visible state of the originals, which a migration and its undo must leave unchanged."""
+        """What is visible of Spiderpool, Multus and the shared device plugin. It must be the same before a migration and after its undo."""
         get = self.cluster.ok
         found = {}
         for kind in ("daemonsets", "deployments"):
@@ -235,9 +235,9 @@ def selects(template, node):
 
 
 class Kubelets(threading.Thread):
-    """Simulates the kubelets of all nodes. manages: also simulates the controllers of DaemonSets and Deployments; if false, the test runs
-    a kube-controller-manager. images: False while no image can be pulled. seen: (node, owners of the originals' pods that existed) for
-    each start of unirail's agent."""
+    """Simulates the kubelets of all nodes. manages: also simulates the controllers of DaemonSets and Deployments; if false, the test
+    runs a kube-controller-manager. images: False while no image can be pulled. seen: for each start of unirail's agent, (node, the
+    names that originals(node) returned at the start)."""
 
     def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)
@@ -361,7 +361,8 @@ class Kubelets(threading.Thread):
         return True
 
     def originals(self, node):
-        """Names of the owners of the originals' pods on a node, and of Spiderpool's agents on any node."""
+        """Names of the DaemonSets kube-multus-ds and spiderpool-rdma-shared-device-plugin if they have a pod on the node, and of
+        spiderpool-agent if it has a pod on any node."""
         found = set()
         for p in self.pods():
             if owner(p) == "spiderpool-agent" or p["spec"].get("nodeName") == node and owner(p) in (

@@ -82,20 +82,20 @@ def test_invalid_token_is_refused(cluster, tmp_path):
 
 
 def test_client_certificate_of_another_ca_is_refused(cluster, tmp_path):
-    """The API server completes the TLS handshake with any client certificate, but identifies no user by one that another CA signed."""
+    """The API server completes the TLS handshake with a client certificate of any CA, but answers 401 if its own CA did not sign it."""
     cert, key = Pki(tmp_path / "pki").leaf("x", "", "clientAuth", subject="/O=system:masters/CN=x")
     path = cluster.kubeconfig(tmp_path / "config", {"client-certificate": cert, "client-key": key})
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "401 Unauthorized")
 
 
-def test_server_of_another_ca_is_refused(cluster, tmp_path):
+def test_server_certificate_of_another_ca_is_refused(cluster, tmp_path):
     other = Pki(tmp_path / "pki")
     path = cluster.kubeconfig(tmp_path / "config", {"token": "x"}, {"certificate-authority": other.ca})
     path.write_text("\n".join(x for x in path.read_text().splitlines() if "authority-data" not in x))
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "is not signed by the configured CA")
 
 
-def test_service_account_of_a_pod_is_used(cluster, ns, tmp_path):
+def test_without_a_kubeconfig_the_service_account_of_the_pod_is_used(cluster, ns, tmp_path):
     """The files of the service account are at the kubelet's paths, in a separate mount namespace."""
     token = cluster.account(ns, "reader", READ)
     account = tmp_path / "account"

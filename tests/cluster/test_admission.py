@@ -353,7 +353,7 @@ def claimed(cluster):
     return {json.loads(text)["metadata"]["name"] for text in claims(cluster).values()}
 
 
-def test_addresses_of_a_deleted_pool_are_accepted_under_another_name(clean):
+def test_addresses_of_a_deleted_pool_are_accepted_in_another_pool(clean):
     """When the replicas have seen a pool's deletion, its addresses are accepted in another pool; the locks are removed shortly after."""
     for name in ("first", "second"):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))

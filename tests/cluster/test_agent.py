@@ -302,7 +302,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     took, (status, answer) = elapsed(lambda: by_name(one, first, "named", "10.8.0.77"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.77"}, (answer, one.log.read_text()[-2000:])
     assert took < 2, took
-    # Another address of the same block: the node that owns the block releases it.
+    # A pod on n2 requests another address of n1's block: n1 releases the address to n2.
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.70"}, (answer, two.log.read_text()[-2000:])
     assert took < 3, took
@@ -408,7 +408,7 @@ def test_addresses_of_a_deleted_pool_stay_with_their_pods(mine, nodes, agent, po
     assert one.release(pod) == 1
 
 
-def test_coordinator_settings_come_from_the_cluster(mine, nodes, agent, rails):
+def test_coordinator_settings_follow_the_default_spidercoordinator(mine, nodes, agent, rails):
     path = f"{SPIDER}/spidercoordinators"
     one = agent()
     request = lambda: one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})  # noqa: E731

@@ -63,7 +63,8 @@ class Fleet(Process):
 
 @pytest.fixture
 def pools(cluster, kinds, tmp_path):
-    """pools(name=("10.1.0.0/24", "10.1.0.1-10.1.0.48")) creates SpiderIPPools, and returns the folder of a file with the same pools."""
+    """pools(name=("10.1.0.0/24", "10.1.0.1-10.1.0.48")) creates SpiderIPPools, and returns the directory of a file that lists the same
+    pools."""
     made = []
 
     def make(**them):
@@ -115,7 +116,7 @@ def blocks(cluster, pool):
     return [x for x in cluster.ok("GET", f"{BLOCKS}?limit=1000")["items"] if x["spec"]["pool"] == pool]
 
 
-def test_nodes_claim_blocks_of_one_size_and_pre_allocate(cluster, pools, fleet):
+def test_nodes_claim_blocks_of_equal_size_and_pre_allocate_addresses(cluster, pools, fleet):
     # Every block, also the last of a pool, has enough addresses for 8 pods and the pre-allocated addresses.
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
     f.command("add", "*", 8)
@@ -145,7 +146,7 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     f.command("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
     wait(lambda: "blocks of the pool are claimed" in f.command("reason", 0, "last"), "the reason for the waiting pod is that the blocks of the pool are claimed")
-    # A pod of another node is deleted: its address is borrowed.
+    # A pod of node 3 is deleted: node 0 borrows the address of this pod for its waiting pod.
     f.command("del", 3, 1)
     f.wait_idle(90)
     assert alone(f) == 45
@@ -192,7 +193,7 @@ def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet)
     f.command("add", "*", 10)
     f.wait_idle()
     cluster.stop_apiserver()
-    # The remaining addresses are allocated meanwhile.
+    # While the API server is stopped, each node allocates the free addresses of its own blocks.
     f.command("add", "*", 6)
     wait(lambda: f.stat()["at_once"] >= 16, "16 requests are served without the API server", 20)
     f.command("add", "*", 10)
@@ -325,7 +326,8 @@ def lines_read(cluster, pool, have):
 
 
 def clear_up(cluster, pool, have):
-    """Does the controller's part: returns a released address to the block's owner if its new owner is unknown and no pod has it."""
+    """Does the controller's part: if the borrower of a released address is unknown ("?") and no pod has the address, returns the address
+    to the block's owner."""
     for x in blocks(cluster, pool):
         for a, to in x["spec"]["released"].items():
             if to == "?" and a not in [it for _, it in have]:
@@ -336,8 +338,8 @@ def clear_up(cluster, pool, have):
 
 
 def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools, fleet, tmp_path):
-    """The restore changes the objects, but not the nodes' logs: before any new allocation the agents write to the blocks which addresses
-    their pods have."""
+    """The restore changes the blocks, but not the logs in the nodes' state directories: before any new allocation the agents write to
+    the blocks which addresses their pods have."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.command("add", "*", 6)
     f.wait_idle()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memlock by a container runtime with CDI and without NRI: the agent on a recorded host writes the hook into its CDI specifications, a real
-kubelet names the devices, containerd runs the hook. The limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that
-a CI machine may lack."""
+"""The memlock limit, set by a container runtime with CDI and without NRI: the agent on a recorded host writes the hook into its CDI
+specifications, a real kubelet names the devices, containerd runs the hook. The limit is low enough for root to set it without
+CAP_SYS_RESOURCE, a capability that a CI machine may lack."""
 import json
 import pathlib
 import subprocess
@@ -103,7 +103,7 @@ def test_changed_memlock_setting_applies_to_new_containers(whole, agent):
     assert "uverbs0" in spec(whole)
 
 
-def test_specifications_are_removed_with_the_installation(whole, agent):
+def test_uninstall_removes_only_the_cdi_specifications_of_unirail(whole, agent):
     whole.node.run("pkill", "-TERM", "-f", "agent --config")
     assert agent.wait(20) == 0
     assert "uverbs0" in spec(whole)

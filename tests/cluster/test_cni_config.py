@@ -23,7 +23,7 @@ def net_d(tmp_path):
 
 @pytest.fixture
 def writer(agent, net_d):
-    """An agent that generates the configuration in that directory."""
+    """An agent that generates the CNI configuration in the directory net_d."""
     return lambda *args, **kw: agent(args=("--cni-conf-name", NAME, "--cni-conf-dir", net_d, *args), **kw)
 
 
@@ -53,7 +53,7 @@ def others(net_d):
     return {p.name: p.read_bytes() for p in net_d.iterdir() if p.name != NAME and p.is_file()}
 
 
-def test_network_of_the_cluster_is_wrapped(writer, net_d):
+def test_generated_configuration_wraps_the_cluster_network(writer, net_d):
     before = others(net_d)
     a = writer()
     assert candidate(net_d) == {
@@ -66,7 +66,7 @@ def test_network_of_the_cluster_is_wrapped(writer, net_d):
     assert others(net_d) == before
 
 
-def test_configuration_follows_a_changed_network(writer, net_d):
+def test_generated_configuration_follows_a_changed_cluster_network(writer, net_d):
     a = writer()
     (net_d / "tmp").write_text(json.dumps({"cniVersion": "1.0.0", "name": "cilium", "plugins": [{"type": "cilium-cni"}]}))
     os.rename(net_d / "tmp", net_d / "05-cilium.conflist")

@@ -23,12 +23,13 @@ def condition(cluster):
 
 @pytest.fixture
 def work(cluster, ns):
-    """A namespace created before the controller starts, since the match condition contains a new namespace only after a minute."""
+    """A namespace created before the controller starts: the controller adds a new namespace to the match condition only after a minute."""
     return cluster.namespace(f"{ns}-work")
 
 
 def wait_unregistered(cluster, c, name):
-    """Waits until the match condition contains the namespace and the API server does not send a new pod of it to the webhook."""
+    """Waits until the match condition excludes the namespace's pods: it contains the name of the namespace, and the API server does not
+    send a new pod of the namespace to the webhook."""
     wait(lambda: f"'{name}'" in condition(cluster), f"the match condition of the webhook contains namespace {name}")
 
     def unasked():

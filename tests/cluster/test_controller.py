@@ -89,7 +89,7 @@ def test_changed_settings_are_read_with_and_without_a_signal(cluster, ns, replic
     c.wait_logged("takes effect after a restart only", 10)
 
 
-def test_settings_that_require_a_restart_stay(cluster, ns, replica):
+def test_changed_settings_that_require_a_restart_do_not_take_effect(cluster, ns, replica):
     """A replica that becomes the leader after such a change keeps the settings of its start: its gc is on, although the file has gc = no."""
     a, b = replica("a").start().leads(), replica("b")
     b.conf.write_text("[controller]\ngc = yes\n")

@@ -23,7 +23,7 @@ def crds(cluster):
 
 
 def define(cluster, group, version, plural, kind, scope="Cluster"):
-    """A kind of another project, with any fields."""
+    """Creates the CRD of a kind of another project; its objects may have any fields."""
     cluster.ok("POST", CRD_PATH, {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},

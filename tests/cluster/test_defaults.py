@@ -68,7 +68,7 @@ def test_default_objects_follow_the_settings(cluster, ns, start):
     wait(lambda: smcs(cluster, ns)["cilium"]["spec"]["cniType"] == "custom", "the SpiderMultusConfig cilium has the type custom")
 
 
-def test_disabled_or_impossible_defaults_are_not_created(cluster, ns, start):
+def test_disabled_defaults_and_those_with_an_invalid_name_are_not_created(cluster, ns, start):
     c = start("Not_A_Name", "--default-coordinator", "no")
     c.wait_logged("its name is not a valid object name")
     assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404

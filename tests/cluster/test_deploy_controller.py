@@ -104,7 +104,8 @@ def addresses_are_released(cluster):
 
 
 def use_webhooks(cluster, c):
-    """Both webhooks are registered and corrected, the certificate is created and repaired; two pools are created, one after the other."""
+    """The controller registers both webhooks again after their removal, and repairs the certificate's Secret. It admits two pools, one
+    after the other."""
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for kind in ("mutating", "validating"):
@@ -310,7 +311,7 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
-    if what == "ca":  # the Secret of the CA is read only to sign
+    if what == "ca":  # the controller reads the CA's Secret only to sign, so the test removes the signed certificate
         cluster.ok("PATCH", OWN["certificate"], {"data": {"ca.crt": "", "tls.crt": "", "tls.key": ""}}, type=MERGE)
     c = serving(controllers, closing, tmp_path)
     if what == "claims":
@@ -375,7 +376,7 @@ def test_deployment_of_the_controller_has_no_privilege(controllers):
 # Agent and installers run as root with the capability to open files of other users, since files on the node belong to root.
 FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
 CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES,
-                # Links, addresses, routes and rules of the node.
+                # NET_ADMIN: host preparation changes links, addresses, routes and rules of the node.
                 "host/host.yaml": {**FILES, "add": [*FILES["add"], "NET_ADMIN"]}}
 TOKENS = {("controller.yaml", "controller"), ("agent.yaml", "agent")}
 

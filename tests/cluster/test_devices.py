@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA devices of pods: the device plugin at a real kubelet, and memlock and variables by a container runtime with NRI.
+"""RDMA devices of pods: the device plugin at a real kubelet, and the memlock limit and environment variables that a container gets by
+NRI.
 
 The memlock limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that a CI machine may lack."""
 import json
@@ -160,7 +161,7 @@ def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
         assert "uverbs0" in whole.exec(p, "ls", "/dev/infiniband").split()
 
 
-def test_stopped_plugin_leaves_no_capacity(whole, ns, plugin):
+def test_node_has_no_capacity_of_the_resource_after_the_plugin_stops(whole, ns, plugin):
     whole.node.run("pkill", "-TERM", "-f", "device-plugin --root")
     assert plugin.wait(20) == 0
     wait(lambda: capacity(whole, 0), "the node has no capacity of the resource", 60)

@@ -14,7 +14,8 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture
 def registry(tmp_path):
-    """A directory in place of the kubelet's for device plugins: the agent has one socket in it for each resource that it serves."""
+    """A directory that replaces the kubelet's directory for device plugins: the agent has one socket in it for each resource that it
+    serves."""
     path = tmp_path / "registry"
     path.mkdir()
     return path

@@ -37,8 +37,8 @@ def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, 
 
 
 def test_endpoint_of_spiderpool_is_adopted(mine, nodes, agent, rails):
-    """The agent overwrites an endpoint that Spiderpool left, and removes its finalizer. At its start the agent recreates an endpoint that
-    was deleted while no agent ran."""
+    """The agent overwrites an endpoint that Spiderpool left, and removes Spiderpool's finalizer. At its start the agent recreates an
+    endpoint that was deleted while no agent ran."""
     pods = [nodes.pod("t", "n1") for _ in range(2)]
     name = pods[0]["metadata"]["name"]
     mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {

@@ -35,7 +35,7 @@ def commands(file, section):
 
 
 def others_objects(cluster):
-    """Objects of other programs, as they are before unirail is installed."""
+    """Creates objects of other programs, as a cluster has them before unirail is installed."""
     for name in ("team", "kube-system"):
         cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     cluster.ok("POST", NADS.format("team"), {
@@ -97,11 +97,11 @@ def test_manifests_printed_by_the_program_equal_those_of_deploy(closing, tmp_pat
 
     apply, write = re.findall(r"(?m)^    (unirail manifests .*)$", (TOP / "deploy/README.md").read_text())
     assert apply.endswith("| kubectl apply -f -")
-    assert {line.split()[-1] for line in shell(apply)} <= {"created", "unchanged"}  # two files have the namespace
+    assert {line.split()[-1] for line in shell(apply)} <= {"created", "unchanged"}  # "unchanged": two files contain the same Namespace
     install, = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
     again = one.kubectl(*paths(install)[1:]).splitlines()
     assert len(again) > 20 and all(line.endswith(" unchanged") for line in again), again
-    # With values, into another namespace.
+    # The second documented command writes manifests with values.yaml, for namespace spiderpool.
     shell(write)
     shell("kubectl apply -f unirail.yaml")
     conf = one.ok("GET", "/api/v1/namespaces/spiderpool/configmaps/unirail-agent")["data"]["agent.conf"]

@@ -50,7 +50,7 @@ def agent(mine, nodes, closing, tmp_path):
 
 
 def blocks(nodes, pool):
-    """{name: (node, entries)}"""
+    """{block: (node that owns it, its `released` entries)}"""
     return {b["metadata"]["name"]: (b["spec"]["node"], b["spec"]["released"]) for b in nodes.blocks(pool)}
 
 
@@ -108,7 +108,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     wait(counted, "the controller counts 2 blocks, 3 endpoints and 6 addresses")
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
-        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted"]
+        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted or is out of service"]
     # All other addresses of the block can be allocated.
     more = [nodes.pod("t", "gone-n2") for _ in range(7)]
     assert all(two.plan(p, "gone-2")[0] == 200 for p in more)
@@ -271,7 +271,7 @@ def test_retained_address_outlives_its_node(mine, nodes, leader, agent):
     pod = nodes.pod("t", "kept-n3", "web-0", {"kind": "StatefulSet", "name": "web"})
     wait(lambda: three.plan(pod, "kept-1")[0] == 200, "the node gets the retained address", 60)
     assert addresses(three.plan(pod, "kept-1")[1])["net1"] == had["web-0"]
-    # The StatefulSet is scaled down: the address of the removed name is free.
+    # The StatefulSet is scaled down: the address of the removed pod web-1 is released.
     mine.ok("PATCH", "/apis/apps/v1/namespaces/t/statefulsets/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"]) != "@-", "the retained address of web-1 is released", 60)
     wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, "the other node gets an address of pool kept-1", 60)
@@ -501,8 +501,8 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
 
 
 def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, leader, agent):
-    """The controller's watches began after the restore, so an agent's annotation on a block reports the restore. The controller releases no
-    block before."""
+    """The controller's watches began after the restore, so the controller learns of the restore only from an agent's annotation on a
+    block. Until then it releases no block."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]

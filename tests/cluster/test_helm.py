@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/chart in a cluster: install, upgrade, uninstall by Helm, with a controller that fills its Secrets."""
+"""Helm installs, upgrades and uninstalls deploy/chart in a cluster; unirail's controller fills the chart's Secrets."""
 import base64
 import pathlib
 import re
@@ -56,7 +56,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     wait(lambda: cluster.ok("GET", hooks).get("webhooks"), "the webhooks are registered")
     wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", POOL)[0] == 201, "the pool is admitted")
     before = {n: data(cluster, f"unirail-controller-{n}") for n in ("certs", "ca", "token")}
-    # The cluster has a definition of an older release; the upgrade installs the present one.
+    # The definition has one field less, as if an older release had installed it; the upgrade adds the field.
     path = f"{CRDS}/spiderippools.spiderpool.spidernet.io"
     props = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gateway"
     gateway = definition(cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["gateway"]
@@ -123,7 +123,7 @@ def test_provided_certificate_is_in_its_secret(cluster):
 
 
 def test_commands_of_the_readme_succeed(cluster):
-    """In the order of the README; the pods of `helm test` need a node, so only their objects are checked."""
+    """Runs the Helm commands of deploy/README.md in their order. The pods of `helm test` need a node, so only their objects are checked."""
     section = (DEPLOY / "README.md").read_text().split("\n## Install with Helm\n")[1].split("\n## ")[0]
     commands = [line.split(" #")[0].split() for line in re.findall(r"(?m)^    (helm .*)$", section)]
     assert len(commands) == 7 and [c for c in commands if "test" in c] == [["helm", "-n", "unirail", "test", "unirail"]]

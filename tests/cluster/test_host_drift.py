@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Node's condition HostDrift: `unirail host watch` writes a report, from which the agent sets the condition; also after one of the two
-processes has ended."""
+"""The agent sets the Node's condition HostDrift from the report that `unirail host watch` writes. The tests also end or kill each of
+these two processes."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from cluster import BINARY, die_with_parent, wait
 from report import follow
 
-# No interface has this name: each round fails.
+# No interface has the name none7, so each round of `unirail host watch` fails.
 WRONG = "[interface none7]\nipv4-ip = 172.16.1.10/24\npersist = none\n"
 READ_MS = 10000  # interval at which the agent reads the report
 INTERVAL = "2s"  # interval between rounds of `unirail host watch`
@@ -97,12 +97,12 @@ def test_condition_of_a_killed_watch_has_status_unknown(mine, start, watch):
     watch.stop(signal.SIGKILL)
     start()
     becomes(mine, "Unknown", "NotWatched")
-    # A running watch writes the same report again.
+    # After a restart, `unirail host watch` writes the same report again; the agent uses it because the process runs.
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")
 
 
-def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
+def test_restarted_agent_without_a_drift_report_removes_the_condition(mine, start, watch):
     """An agent that finds no report removes the condition that an earlier agent wrote; the Node's other conditions stay."""
     one = start()
     watch.start(WRONG)
@@ -116,7 +116,7 @@ def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
 
 
 def test_metrics_have_the_steps_of_the_report(mine, start, watch):
-    """A report without a lock file counts as that of a running watch."""
+    """The test itself writes the report. The agent treats a report without a lock file as the report of a running `unirail host watch`."""
     watch.state.mkdir()
     watch.report.write_text('{"steps": 3, "blocked": 1, "drift": []}')
     one = start()

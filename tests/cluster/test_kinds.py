@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of deploy/crds on a real API server, and the API behaviour on which requests about blocks depend."""
+"""The definitions of deploy/crds on a real API server, and the API behaviour on which unirail relies when it writes SpiderIPBlocks."""
 import http.client
 import json
 import ssl
@@ -15,7 +15,7 @@ PATCH, MERGE = "application/json-patch+json", "application/merge-patch+json"
 
 
 def yaml(cluster, path, text):
-    """Like kubectl apply, but the server parses the YAML."""
+    """Creates an object as `kubectl create` does, but the server parses the YAML."""
     context = ssl.create_default_context(cafile=cluster.pki.ca)
     context.load_cert_chain(*cluster.admin)
     c = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context, timeout=30)
@@ -118,7 +118,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     v2 = cluster.ok("PATCH", one, [at(v1), {"op": "add", "path": "/spec/released/10.0.0.17", "value": "*"}],
                     type=PATCH)["metadata"]["resourceVersion"]
     assert v2 != v1
-    # The same request later: the resource version has changed.
+    # The API server refuses a later request with the former resource version.
     late = [at(v1), {"op": "add", "path": "/spec/released/10.0.0.18", "value": "*"}]
     assert cluster.request("PATCH", one, late, type=PATCH)[0] == 422
     # Only one request can change an entry from "*": a second request, or a request for a missing entry, is refused.
@@ -137,7 +137,6 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
 
 
 def test_write_of_only_an_annotation_invalidates_older_writes(cluster, kinds):
-    """A write that changes only an annotation makes writes with an older resourceVersion fail."""
     one = f"{BLOCKS}/touch-1"
     v1 = cluster.ok("POST", BLOCKS, block("touch-1"))["metadata"]["resourceVersion"]
     touch = {"metadata": {"resourceVersion": v1, "annotations": {"unirail.io/seen": v1}}}

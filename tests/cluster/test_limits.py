@@ -30,8 +30,8 @@ def waiting(one):
 
 
 def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
-    """Requests for an exhausted pool wait until the pool has more addresses, and no two get the same address. Meanwhile other requests are
-    served. A waiting request costs less than 32 KiB, which the agent frees."""
+    """Requests for an exhausted pool wait until the pool has more addresses, and no two get the same address. Meanwhile other requests
+    are served. The agent needs less than 32 KiB of memory for a waiting request, and frees this memory."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")
     one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))

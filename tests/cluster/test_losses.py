@@ -29,7 +29,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
         assert one.plan(pod, "rail1", "rail2")[0] == 200
     used = lambda: one.metrics().get('unirail_ippool_used_ips{pool="rail1"}')  # noqa: E731
     assert used() == 7
-    # The pod's object stays (because of a finalizer); its addresses stay as long as its containers may run.
+    # The object of pod `ends` stays (because of a finalizer); the pod's addresses stay as long as its containers may run.
     path = f"/api/v1/namespaces/t/pods/{pods['ends']['metadata']['name']}"
     mine.ok("PATCH", path, {"metadata": {"finalizers": ["x.io/y"]}}, type=MERGE)
     mine.ok("DELETE", path, {"gracePeriodSeconds": 2})
@@ -59,8 +59,8 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
 
 
 def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rails):
-    """The agent allocates no address of the blocks of a lost log until it knows the addresses of every pod of the node. Then every pod
-    still has its address, and no address has two pods."""
+    """An agent that lost its journal allocates no address of the node's existing blocks until it knows the addresses of every pod of the
+    node. Afterwards every pod still has its address, and no two pods have the same address."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
         nodes.remove_pod(pod)
     one = agent(UNIRAIL_GC_GRACE="1s")
@@ -71,7 +71,7 @@ def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rai
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
-    # Now the third pod's address is only in the range of a block; no object names the address.
+    # Without its SpiderEndpoint, no object names the addresses of the third pod; they are only in the ranges of the node's blocks.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
@@ -188,9 +188,9 @@ def cache_result(agent, pod, container, ifname, address, args=True):
 
 
 def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, nodes, agent):
-    """While the API server is not available, pods get new addresses, which are recorded only in the end of the journal, which is then lost,
-    and in the CNI result cache. No new pod gets these addresses. While a cache file cannot be read, the agent allocates no address of the
-    node's blocks."""
+    """While the API server is unavailable, recreated sandboxes get new addresses, which only the end of the journal and the CNI result
+    cache record. The test then cuts off the end of the journal. No new pod gets these addresses. While a cache file cannot be read,
+    the agent allocates no address of the node's blocks."""
     name, node = "again", "again-1"
     nodes.node(node)
     nodes.pool(name, "172.16.78.0/28", ["172.16.78.2-172.16.78.7"])
@@ -242,7 +242,7 @@ def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, node
         if status != 200:
             break
         got.append(addresses(answer)["net1"])
-    # Addresses in a SpiderEndpoint stay with their pod as well.
+    # The pods keep four of the pool's six addresses: two that their SpiderEndpoints record, and two that the CNI result cache records.
     assert len(got) == 2 and not set(got) & {*before, *after}, (before, after, got)
     for pod in pods:
         nodes.remove_pod(pod)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of CDI specifications with a real runc, without a cluster: a container that does not run as root has the limit."""
+"""The hook of CDI specifications with a real runc, without a cluster: the memlock limit (RLIMIT_MEMLOCK) also applies in a container
+that does not run as root."""
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
 
 @pytest.fixture
 def bundle(tmp_path):
-    """A busybox container that runs as user 1000 and prints its limit. As with containerd, its configuration sets no limits."""
+    """A busybox container that runs as user 1000 and prints its memlock limit. As with containerd, its configuration sets no limits."""
     node = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, capture_output=True, text=True).stdout.strip())
     runc = node / "usr/sbin/runc"
     (tmp_path / "rootfs/bin").mkdir(parents=True)

@@ -119,7 +119,7 @@ def test_cluster_without_the_originals_is_refused(cluster):
 
 
 def records(cluster, pool="rail1"):
-    """{address: pod} of the addresses that Spiderpool allocated, as unirail's agents read them."""
+    """{address: pod} of the pool's records in Spiderpool's format: in its status, and in the annotation unirail.io/adopted."""
     o = cluster.ok("GET", f"{SPIDER}/spiderippools/{pool}")
     found = json.loads(o.get("status", {}).get("allocatedIPs") or "{}")
     found |= json.loads(o["metadata"].get("annotations", {}).get("unirail.io/adopted") or "{}")
@@ -197,7 +197,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     for path in (f"{APPS}/namespaces/unirail/daemonsets/unirail-agent", "/apis/rbac.authorization.k8s.io/v1/clusterroles/unirail-agent",
                  "/api/v1/namespaces/unirail/configmaps/unirail-migration", "/api/v1/namespaces/unirail/secrets/unirail-controller-ca"):
         assert cluster.request("GET", path)[0] == 404, path
-    # Then the migration once more.
+    # After undo, a second migration succeeds, and the new pod keeps its address.
     migrate(cluster, "apply")
     migrated(cluster, originals)
     assert records(cluster)[ip] == "t/new"
@@ -216,9 +216,9 @@ def test_migration_succeeds_with_the_controllers_of_kubernetes(cluster, managed)
 
 
 def killed_until_done(cluster, command, chance):
-    """Starts `unirail migrate COMMAND` again and again, and kills each run when it begins its second step, every other run up to 0.3 s
-    later. Returns the number of kills once a run has succeeded. A run can get several steps further before its kill if this process is
-    slower than the migration."""
+    """Starts `unirail migrate COMMAND` again and again, and kills each run: one run when it begins its second step, the next one up to
+    0.3 s after that, and so on alternately. Returns the number of kills once a run has succeeded. A run can get several steps further
+    before its kill if this process is slower than the migration."""
     for n in range(60):
         p = subprocess.Popen([clusters.BINARY, "migrate", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env={"KUBECONFIG": str(cluster.admin_config())}, preexec_fn=clusters.die_with_parent)

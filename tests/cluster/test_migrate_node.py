@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail migrate` on a real kubelet: unirail detaches pods that Multus (built from its Go modules) attached with Debian's plugins, by
-Multus' state files; after undo Multus detaches pods that unirail attached. Spiderpool's objects are the original ones, but their
-containers run no program of Spiderpool."""
+"""`unirail migrate` on a real kubelet: Multus (built from its Go modules) attaches pods with Debian's plugins, and unirail detaches
+them, for which it reads Multus' state files. After undo Multus detaches pods that unirail attached. Spiderpool's objects are the
+original ones, but their containers run no program of Spiderpool."""
 import json
 import re
 import subprocess
@@ -89,7 +89,7 @@ class Migration:
 
 @pytest.fixture(scope="module")
 def node():
-    # Builds Multus before the cluster's network namespace exists, which cannot reach the Go module proxy.
+    # Builds Multus before the cluster's network namespace exists, since no program in that namespace can reach the Go module proxy.
     multus = subprocess.run([HERE / "fetch-multus"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     one = Whole(files={"50-bridge.conflist": BRIDGE}, deploy=False)
     try:

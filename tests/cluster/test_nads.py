@@ -77,7 +77,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_nads_of_every_type_are_written(lab, controller):
-    """Each case gets a separate NAD name and CNI name, since several cases of nads.yaml have the same."""
+    """Each case gets its own NAD name, since several cases of nads.yaml have the same name, and the CNI name x."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
@@ -139,7 +139,7 @@ def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
             lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")),
              "NetworkAttachmentDefinition m is restored")
         assert time.monotonic() - began < 3, edit
-    # Fields of other owners stay.
+    # A label and an annotation that other clients add cause no write; the deletion of the NAD causes one.
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"labels": {"a": "b"}, "annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}, type=MERGE)
     writes = controller.metrics()["unirail_nads_writes_total"]
@@ -189,7 +189,7 @@ def test_second_config_with_the_nads_name_is_reported(lab, controller):
 
 
 def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns, lab, closing, tmp_path):
-    """The status write returns 404, as if the definition had no status subresource: other objects still get their status."""
+    """One status write returns 404, as if the definition had no status subresource: both SpiderMultusConfigs still get their status."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
     c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()

@@ -80,7 +80,7 @@ def agent(mine, nodes, pools, closing, tmp_path):
 
 
 class NodeWithAgent:
-    """A node with its agent, and its objects in the cluster."""
+    """A node with its agent, and the NetworkAttachmentDefinitions and pods that the tests create in the cluster."""
 
     def __init__(self, mine, nodes, team, lab, agent):
         self.mine, self.nodes, self.team, self.lab, self.agent = mine, nodes, team, lab, agent
@@ -122,7 +122,7 @@ class NodeWithAgent:
         return self.agent.request("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
 
     def networks(self, pod, n, **more):
-        """Retries until the agent's watch has the objects that were just created."""
+        """Requests the pod's networks until the answer has n of them: the agent's watch may report new objects later."""
         def inspect():
             status, answer = self.request_networks(pod, **more)
             return status == 200 and len(answer["networks"]) == n and answer
@@ -158,7 +158,7 @@ class NodeWithAgent:
         return self.agent.ok("POST", "/v1/unirail/pods/check", {"containerID": container})["rails"]
 
     def cache_entries(self):
-        top = self.lab.tmp / "multus"  # networks are recorded beside cache entries
+        top = self.lab.tmp / "multus"  # its subdirectory `unirail` has records of networks, not cache entries
         return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
@@ -223,7 +223,7 @@ def test_pod_gets_eight_rails(node_with_agent, type):
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
 def test_networks_of_the_examples_are_attached(node_with_agent, name):
-    """The files of configs/cluster, as a runtime passes them to the plugin, with this test's directories."""
+    """A pod gets its networks with each file of configs/cluster, in which the test replaces only the directories."""
     w, lab = node_with_agent, node_with_agent.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
@@ -246,7 +246,8 @@ def test_networks_of_the_examples_are_attached(node_with_agent, name):
 
 @contextlib.contextmanager
 def without_server(w, *networks):
-    """Stops the API server, adds two pods and yields (pod, pod, boxes). At the end of the `with` block the API server is started again."""
+    """Stops the API server, runs ADD for two pods, and yields (pod, pod, [container, container]). At the end of the `with` block the API
+    server is started again."""
     pods = [w.pod(n) for n in networks]
     for one in pods:
         w.networks(one, 2)
@@ -459,7 +460,7 @@ def test_full_disk_fails_add_without_damage(node_with_agent):
         with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as f:
             while f.write(b"x" * 512):
                 pass
-        # The journal's last page may still have space.
+        # The first requests may succeed, because the last page of the journal may still have space.
         for _ in range(200):
             status, answer = w.agent.plan(pods[2], "rail0", container="fill")
             if status != 200:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pool's status as the controller writes it, from agents' endpoints and from records of Spiderpool."""
+"""The controller writes a pool's status from the SpiderEndpoints that agents write and from records that Spiderpool wrote."""
 import ipaddress
 import json
 import time
@@ -52,7 +52,7 @@ def status(cluster, name):
 
 
 def text(records):
-    """The JSON text as Go's json.Marshal prints it."""
+    """The text of allocatedIPs in a pool's status, as Go's json.Marshal prints it."""
     return json.dumps({ip: {"pod": f"{p['metadata']['namespace']}/{p['metadata']['name']}",
                             "podUid": p["metadata"]["uid"]} for ip, p in sorted(records.items())},
                       separators=(",", ":"))
@@ -129,7 +129,7 @@ def test_pool_status_is_written_at_most_once_a_second(cluster, ns, nodes, leader
     wait(lambda: status(cluster, "count-storm")["allocatedIPCount"] == 150, "the status of pool count-storm has 150 addresses")
     took = time.monotonic() - began
     assert c.metrics()["unirail_pool_writes_total"] - before <= took + 2
-    # The counts are exact, the text is limited.
+    # allocatedIPCount is exact; allocatedIPs has at most --max-allocated-ips addresses.
     assert len(json.loads(status(cluster, "count-storm")["allocatedIPs"])) == 5
     cluster.ok("DELETE", f"{SPIDER}/namespaces/{ns}/spiderendpoints")
     wait(lambda: has(cluster, "count-storm", 65532, {}), "the status of pool count-storm has no address")
@@ -163,7 +163,7 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
     events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
     assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [
         f"172.22.0.6 is released: pod '{ns}/gone' (UID 0b1f) was deleted"]
-    # The pod repeats its request and gets its address; others do not get it.
+    # The running pod of Spiderpool's record gets its address again; another pod does not get this address.
     other = nodes.pod(ns, "count-n1", "other")
     assert addresses(one.plan(other, "count-old")[1])["net1"] != "172.22.0.5"
     got = addresses(one.plan(lives, "count-old")[1])["net1"]
@@ -178,7 +178,8 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
 
 
 def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, leader, proxy, tmp_path):
-    """The controller sends the lookups of all records of one pod name together, and uses an answer for 15 s: every name gets its turn."""
+    """The controller releases a record when its lookups of the pod and of the pod's name both confirm the deletion. It requests both
+    together, so that neither answer expires (after 15 s) before the other one arrives, and no record waits forever."""
     records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
                for i in range(300)}
     nodes.pool("count-slow", "172.28.0.0/16", ["172.28.0.2-172.28.9.99"])
@@ -186,14 +187,14 @@ def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, le
     proxy.delay = 0.1
     leader(config=cluster.through(proxy, tmp_path / "slow.conf"))
     wait(lambda: len(pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED]) > 10000,
-         "pool count-slow has more than 10,000 adopted records", 60)
+         "the annotation of pool count-slow is longer than 10,000 characters", 60)
     wait(lambda: pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED] == "{}",
          "pool count-slow has no adopted records", 150, 1)
 
 
 def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster, ns, nodes, agent):
-    """The node requests the old address from the block's owner; if the owner does not answer, the pod gets another address, and the log
-    reports the reason."""
+    """The address that Spiderpool allocated to a pod is in a block of another node. The pod's node requests the address from that node;
+    if that node does not answer, the pod gets another address, and the log reports the reason."""
     nodes.pool("count-far", "172.27.0.0/27", ["172.27.0.2-172.27.0.30"])
     had = {f"172.27.0.{i}": nodes.pod(ns, "count-n1") for i in (5, 6, 20, 21)}
     cluster.ok("PATCH", f"{POOLS}/count-far/status", {"status": {"allocatedIPs": text(had)}}, type=MERGE)
@@ -207,7 +208,7 @@ def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster,
     took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
     assert got not in had and 4 < took < 20
     line, = one.logged("the pod's former address was not available in time")
-    # If the agent is reading the block again at the end of the wait, the reason is that read.
+    # The log gives another reason if the agent reads the block again when the wait ends.
     assert line["ip"] == far[1] and any(contains in line["reason"] for contains in (
         "the address was requested from node 'count-n2', which has not responded", "the address's block is being read")), line
 

@@ -88,7 +88,7 @@ def event_messages(whole, reason):
     return messages
 
 
-def test_event_names_the_cause_for_each_container(whole):
+def test_event_names_for_each_container_the_reason_without_queue_pair(whole):
     idle = start(whole, "idle")
     down = start(whole, "down", "rail2")
     limited = start(whole, "limited")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the RDMA objects of pods: the agent on a recorded host, whose control groups are files, with a PodResources API on
-grpc's Python; the pod's UID is the API server's."""
+"""The agent limits the RDMA objects of pods on a recorded host, whose control groups are files. The test serves the PodResources API by
+Python's grpc; the pod's UID comes from the API server."""
 import json
 import pathlib
 import subprocess
@@ -74,7 +74,7 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit")
     assert a.logged("set the limits of an RDMA device")
     asked = node.pods.requests
-    # A pod that was created before the agent started.
+    # A restarted agent also limits a pod that was created before the start.
     a.stop()
     file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
     agent(*LIMITS)
@@ -92,7 +92,7 @@ def test_kernel_without_the_rdma_controller_is_reported(mine, nodes, agent, node
     assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
 
-def test_kubelet_gets_no_request_without_the_settings(nodes, agent, node):
+def test_agent_without_rdma_limits_sends_no_request_to_the_kubelet(nodes, agent, node):
     (node.cgroup / "cgroup.controllers").write_text("cpu io rdma\n")
     file = node.group(nodes.pod("t", "n1", "free")["metadata"]["uid"])
     node.pods.pods = {"free": {"c": {"rdma/all": ["0"]}}}
@@ -103,7 +103,8 @@ def test_kubelet_gets_no_request_without_the_settings(nodes, agent, node):
 
 
 def test_kernel_without_rdma_netlink_is_logged_once(mine, nodes, agent, node):
-    """The machine's kernel has no RDMA netlink: one line, no event. The container's start is in the pod's status."""
+    """The machine's kernel has no RDMA netlink: the agent logs one line and creates no event, although the container (its start is in
+    the pod's status) has run longer than --queue-pair-wait."""
     pod = nodes.pod("t", "n1", "idle")["metadata"]
     node.pods.pods = {"idle": {"c": {"rdma/all": ["0"]}}}
     status = {"phase": "Running", "containerStatuses": [{

@@ -46,7 +46,7 @@ def test_every_agent_request_of_a_pods_life_is_answered(mine, nodes, agent, pool
     first turn has released the addresses, the second turn gets the same answers."""
     mine.namespace("team")
     coordinator(mine)
-    # One block each, so that the first address is the lowest.
+    # Each pool has only one block, so that the agent allocates the pool's lowest address first.
     pools("rail1", "172.16.1.0/24", ["172.16.1.10-172.16.1.15"], routes=ROUTES, default=True)
     pools("rail2", "172.16.2.0/24", ["172.16.2.10-172.16.2.15"])
     pools("rail2-v6", "fd00:16:2::/64", ["fd00:16:2::10-fd00:16:2::1f"], gateway="fd00:16:2::1", ipVersion=6)

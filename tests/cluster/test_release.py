@@ -38,7 +38,7 @@ class Release:
     def install(self, version):
         output = self.helm("install", "unirail", self.bundles[version] / "deploy/chart", *VALUES, "--create-namespace")
         service = self.whole.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
-        self.whole.net.address(service["spec"]["clusterIP"])  # no kube-proxy runs here
+        self.whole.net.address(service["spec"]["clusterIP"])  # sets the Service's address on an interface, since no kube-proxy runs here
         self.runs(version)
         return output
 
@@ -128,7 +128,7 @@ def sandbox_failures(whole, ns):
 
 
 def test_helm_test_of_a_release_succeeds(release):
-    """doctor runs on the node. verify is off: this kernel has no RDMA device."""
+    """`helm test` runs `unirail doctor` on the node. The values disable `unirail verify`, since this kernel has no RDMA device."""
     output = release.helm("test", "unirail", "--logs")
     assert "Phase:          Succeeded" in output, output
 

@@ -83,7 +83,7 @@ def test_retained_address_is_released_if_its_pod_has_another_address_on_another_
     assert not released(two, new)
 
 
-def test_nothing_is_released_while_the_owner_is_unknown(mine, nodes, agent):
+def test_retained_addresses_stay_while_their_owner_cannot_be_checked(mine, nodes, agent):
     """While the API server is unavailable, addresses stay retained, and one log line says so."""
     one = agent("n1")
     stateful_set(mine, "api", 1)

@@ -9,7 +9,7 @@ from cluster import BINARY, wait
 from h2_server import Pki
 
 
-def test_settings_are_read_again(nodes, agent, rails):
+def test_running_agent_reads_its_changed_settings_file_again(nodes, agent, rails):
     one = agent()
     conf = one.folder / "agent.conf"
     conf.write_text("[agent]\nreuse-delay = 1h\nlog-level = debug\n")

@@ -178,8 +178,9 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     c.wait_logged("IPPool available free IPs are not enough")
 
     def one_is_left():
-        """Whether the pool has one address. The leader may have adopted the records as Spiderpool's, which would stay until their pods
-        are confirmed to be deleted, so they are removed."""
+        """Removes the pool's records of used addresses, then returns whether the pool has one address. The records are removed from the
+        annotation too: the leader may have adopted them as Spiderpool's, and would keep them until it confirms that their pods are
+        deleted."""
         place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"annotations": {"unirail.io/adopted": None}}}, type=MERGE)
         place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": None}}, type=MERGE)
         return len(ips(place.pool("web"))) == 1
@@ -334,7 +335,7 @@ def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, contro
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None
-    # When the pool grows again, it gets its addresses in nodes' blocks again.
+    # When the pool of application one grows again, it gets back a released address that is in a node's block.
     place.scale("Deployment", "one", 2)
     wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"], "the pool of application one has two addresses")
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
@@ -558,7 +559,7 @@ def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
-    # The application's template now requests another number of addresses, and so does the next pod.
+    # New pods request another number of addresses, as after a change of the application's pod template; the pool follows.
     for count in (6, 5):
         status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
         assert status == 200, answer
@@ -634,7 +635,7 @@ def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mi
         return {e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints")["items"]}
     all_pods = {p["metadata"]["name"] for v in mates.values() for p in v}
     wait(lambda: endpoints() == all_pods, "each pod has a SpiderEndpoint")
-    for i in range(200):  # a higher version than the server has after its restart
+    for i in range(200):  # raises the resource version above the version that the server has after the restore
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
     wait(lambda: c.logged("etcd was restored from a backup") or

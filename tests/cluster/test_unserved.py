@@ -57,7 +57,7 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "network gone has an event ResourceAvailable")
     assert c.metrics()[METRIC] == 1
     wait(lambda: missing() == [typo], "unirail status lists only the missing resource of typo")
-    # A leader that has not decided yet leaves the annotation; the next decision removes it.
+    # A new leader keeps its predecessor's annotation until it has checked the network's resource; it then removes the annotation.
     assert c.stop() == 0
     capacity(**{"spidernet.io/typo": "4"})
     closing(start(replica("d"))).leads()
@@ -76,7 +76,7 @@ def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
     wait(lambda: create(cluster, forged)[0] in (201, 409), "the SpiderMultusConfig with forged annotations is created")
     wait(lambda: create(cluster, config("real", ns, "rails"))[0] in (201, 409), "SpiderMultusConfig real is created")
     start(replica()).leads()
-    # The same resource name with another prefix.
+    # The suggestion is a resource with the same name and another prefix.
     wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}},
          "network real has the annotation", 60)
     assert ANNOTATION not in cluster.ok("GET", NADS.format(ns) + "/forged")["metadata"]["annotations"]

@@ -64,7 +64,7 @@ def accepts_psk(record):
     while at < end:
         kinds.append(int.from_bytes(record[at:at + 2], "big"))
         at += 4 + int.from_bytes(record[at + 2:at + 4], "big")
-    assert record[5] == 2 and 43 in kinds, kinds  # supported_versions: TLS 1.3
+    assert record[5] == 2 and 43 in kinds, kinds  # 2: ServerHello; 43: extension supported_versions, which TLS 1.3 requires
     return 41 in kinds
 
 

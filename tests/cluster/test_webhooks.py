@@ -42,7 +42,8 @@ def ns(cluster):
 
 @pytest.fixture
 def replica(cluster, ns, closing, tmp_path):
-    """replica() creates a Controller that serves its webhooks on `port`."""
+    """The fixture is a function: replica(name, port, **env) creates a Controller that serves its webhooks on `port`, or on a free port
+    if it is None."""
     made = []
 
     def make(name="c", port=None, **env):
@@ -179,8 +180,9 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
         {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
 
 
-def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
-    """The webhook overwrites the template's networks, as Spiderpool's does; kubectl shows a warning that quotes the overwritten list."""
+def test_networks_annotation_of_the_created_pod_is_overwritten(cluster, replica, ns):
+    """The webhook overwrites the networks annotation with which the pod is created, as Spiderpool's webhook does; kubectl shows a
+    warning that quotes the overwritten value."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     # The group is this test's only: with a shared group the pod would also get the networks of other tests.
@@ -271,13 +273,13 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
     for path in (VALIDATING, MUTATING):
         cluster.ok("DELETE", f"{path}/{NAME}")
     registered(cluster, c)
-    # Fields of other owners stay, and nothing is written.
+    # The controller leaves labels of other owners alone, and does not write the webhook configuration.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"labels": {"team": "net"}}}, **merge)
     version = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]["resourceVersion"]
     time.sleep(2)
     existing = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]
     assert existing["labels"]["team"] == "net" and existing["resourceVersion"] == version
-    # The caBundle of cert-manager is not changed, either.
+    # The controller does not change a caBundle that cert-manager injects, either.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}},
                **merge)
     reference = base64.b64encode(cluster.pki.ca.read_bytes()).decode()
@@ -329,7 +331,7 @@ def test_malformed_reviews_are_refused(cluster, replica, ns):
         try:
             assert len(s.recv(100)) < 10
         except OSError:
-            pass  # at most a TLS alert
+            pass  # the controller may reset the connection instead of sending a TLS alert
     c.wait_logged("does not speak TLS")
     status, text = post_review(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
@@ -364,8 +366,8 @@ def test_definition_of_another_version_is_reported(cluster, replica):
 
 
 def test_many_concurrent_reviews_are_answered(cluster, replica):
-    """Each review has a separate connection. If the controller closed one because of its limit, the API server would create a pod
-    without its networks."""
+    """Each review has a separate connection. If the controller closed a connection because of its limit on open connections, the API
+    server would create the pod without its networks."""
     c = start(replica()).leads()
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "CREATE", "namespace": "not-seen-yet", "object": {
@@ -378,7 +380,7 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
             return post_review(c, body, "/mutate--v1-pod")[0] == 200
         except OSError:
             return False
-    wait(answered, "the webhook answers")  # before it has a certificate it accepts no connection
+    wait(answered, "the webhook answers")  # while the controller has no certificate, it accepts no connection
     answers, taken = [], c.token()
     c.token = lambda: taken
 
@@ -452,7 +454,8 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     cluster.ok("DELETE", path)
     wait(lambda: secret(cluster, ns), "the Secret is created")
     assert secret(cluster, ns)["data"] == was
-    # A certificate of another CA, and then one whose key does not match.
+    # Without the label the Secret has another owner. This owner writes a certificate of another CA, and then a key that does not match the
+    # certificate.
     leaf = cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
         ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
@@ -468,7 +471,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201, "pool half is created")
     drop(cluster, "half")
     assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_error"] == 1
-    # A replica that starts now has no certificate, and reports it.
+    # A replica that starts while the Secret has the wrong key has no certificate, and reports this.
     late = replica("late")
     start(late, ready=False)
     late.wait_logged("no webhook certificate to serve")
@@ -481,8 +484,8 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
 
 
 def test_certificate_of_cert_manager_is_served_and_its_secret_is_not_written(cluster, replica, ns):
-    """The Secret was the controller's and still has its label, but an annotation names cert-manager as the owner, so only cert-manager
-    writes it."""
+    """The controller created the Secret, which still has the controller's label, but an annotation names cert-manager as the owner, so
+    only cert-manager writes the Secret."""
     c = registered(cluster, start(replica(), "--ca-publish", "0s").leads())
     path, leaf = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
@@ -493,11 +496,12 @@ def test_certificate_of_cert_manager_is_served_and_its_secret_is_not_written(clu
     wait(lambda: trusted(cluster) == ca and served(c, ca), "the controller serves the Secret's certificate and registers its CA")
     time.sleep(2)
     assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert len(written(c)) == 1  # only the start wrote the Secret
+    assert len(written(c)) == 1  # the controller wrote the Secret only at its start
 
 
 def as_before(cluster, ns):
-    """Changes both Secrets to the state that an earlier version left: the CA's key beside the certificate, and no Secret of the CA."""
+    """Restores the Secrets of an earlier version: the CA's key is in the certificate's Secret, and the CA has no Secret. Returns the
+    data of the certificate's Secret."""
     path = f"/api/v1/namespaces/{ns}/secrets"
     key = secret(cluster, ns, CA_SECRET)["data"]["ca.key"]
     cluster.ok("DELETE", f"{path}/{CA_SECRET}")
@@ -505,7 +509,8 @@ def as_before(cluster, ns):
 
 
 def moved(cluster, ns, before):
-    """Waits until the key is in the CA's Secret and no longer beside the certificate; asserts that nothing else is changed."""
+    """Waits until the CA's key is in the CA's Secret and removed from the certificate's Secret; asserts that their other data is
+    unchanged."""
     wait(lambda: "ca.key" not in secret(cluster, ns)["data"], "the CA's key is removed from the certificate's Secret")
     own = secret(cluster, ns, CA_SECRET)["data"]
     assert own == {k: before[k] for k in ("ca.key", "ca.crt")}
@@ -595,7 +600,8 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
 
 
 def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, ns):
-    """The controller reports one error that names the Secret; once the Secret has the label, the controller fills it in."""
+    """The controller reports one error that names the Secret; once the Secret has the controller's label app.kubernetes.io/managed-by,
+    the controller adds the CA to it."""
     path = f"/api/v1/namespaces/{ns}/secrets"
     cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})
     c = start(replica(), ready=False)
@@ -671,7 +677,8 @@ def test_session_with_a_verified_client_certificate_is_resumed(cluster, replica,
     reused, after = resume(c, context, session)
     assert reused
     if version == ssl.TLSVersion.TLSv1_3:
-        # A resumed connection gets no new ticket, so the next connection verifies the certificate again.
+        # The server issues no new ticket on a connection that was resumed without verifying the client certificate, so the next connection
+        # verifies the certificate again.
         assert not resume(c, context, after)[0]
     with pytest.raises(OSError):
         resume(c, client_context(cluster, version))
@@ -725,7 +732,7 @@ def test_certificate_is_renewed_under_load(cluster, replica, ns, closing):
 
 
 class Front(clusters.Proxy):
-    """Connects to one of several replicas, in turn."""
+    """A proxy that forwards each connection to the next of several replicas, in turn."""
 
     def __init__(self, *targets):
         self.targets = list(targets)
@@ -742,7 +749,8 @@ class Front(clusters.Proxy):
 
 
 def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
-    """Both replicas answer with one certificate and one registration; when one of them ends, no request of a client fails."""
+    """Both replicas serve the same certificate, and the webhooks are registered once; when the leader ends, no request of a client
+    fails."""
     a, b = replica("a"), replica("b")
     front = closing(Front(a.webhook_port, b.webhook_port))
     a.url = b.url = f"https://127.0.0.1:{front.port}"

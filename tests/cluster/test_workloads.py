@@ -88,9 +88,9 @@ def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, k
     pods(cluster, work, "ai", 0)
 
 
-def test_pods_start_when_their_group_is_created(cluster, manager, replica, ns):
-    """While the group is missing, events FailedCreate name the group and the Deployment has no pods. The pods are created once the group
-    exists."""
+def test_pods_are_created_once_their_group_of_networks_exists(cluster, manager, replica, ns):
+    """While the group of networks that the pods request is missing, events FailedCreate name the group and the Deployment has no pods.
+    The pods are created once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     apply(cluster, work, workload("Deployment", "ai", {}, 1, **{INJECT: "late"}))

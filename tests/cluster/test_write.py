@@ -88,14 +88,14 @@ def test_delete_requires_its_preconditions(cluster, ns, do):
 
 
 def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
-    """More concurrent requests than the server accepts on one connection: the rest is queued."""
+    """The client sends more concurrent requests than the server accepts on one connection: the client queues the rest."""
     path = cluster.through(proxy, tmp_path / "config")
     r = client("many", ns, 600, kubeconfig=path)
     assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 600
     assert proxy.connections == 1
 
 
-def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
+def test_write_refused_with_429_is_retried_until_it_succeeds(cluster, ns, client, tmp_path):
     """The server executes one write at a time and refuses concurrent writes with 429: in the end all writes are executed."""
     token = cluster.account(ns, "writer", WRITE)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})

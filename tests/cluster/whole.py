@@ -116,12 +116,14 @@ class Whole:
             self.inside(self.fabric.pid, "link", "set", port, "up", "master", bridge)
 
     def configure(self, name):
-        """Replaces unirail's CNI configuration on node n1 by this file of configs/cluster; that of the cluster's own network stays."""
+        """Replaces unirail's CNI configuration on node n1 by the file `name` of configs/cluster; the configuration of the cluster's own
+        network stays."""
         self.node.run("sh", "-c", f"cat >/etc/{NET_D}.new && rm -f /etc/{NET_D}[01]* && mv /etc/{NET_D}.new /etc/{NET_D}{name}",
                       text=(CONFIGS / name).read_text())
 
     def deploy(self):
-        """Deploys unirail without its generated CNI configuration; configure() writes one by hand."""
+        """Deploys unirail with the agent's generation of a CNI configuration disabled; the nodes have the configurations of `files`, or
+        of configure()."""
         self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
         self.kubectl("apply", "-f", "-", text=self.agent())
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")

@@ -83,7 +83,7 @@ class Containerd:
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory):
-    # A socket's path has at most 107 bytes.
+    # The directory has a short name, because the path of a Unix socket has at most 107 bytes.
     folder = pathlib.Path(tmp_path_factory.mktemp("c"))
     one = Containerd(folder)
     yield one
@@ -142,7 +142,8 @@ def dockerd(docker_daemon):
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
-    """A program for each architecture: the one for this machine can be run; the other one is a copy with another machine in its header."""
+    """A program for each architecture: the program for this machine can be run; the program for the other architecture is a copy with
+    that architecture's e_machine in the ELF header."""
     folder = tmp_path_factory.mktemp("programs")
     data = bytearray(BINARY.read_bytes())
     made = {}

@@ -107,7 +107,7 @@ def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa
 
 
 def test_commands_of_the_package_page_exist():
-    """test_deb runs the commands on a new Debian; this test checks that each names files of the package."""
+    """test_deb runs the commands on a new Debian; this test checks that the units and subcommands in them exist."""
     for line in commands("deploy/debian/README.md"):
         args = shlex.split(line)
         if args[0] == "systemctl":

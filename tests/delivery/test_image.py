@@ -17,7 +17,7 @@ LABELS = {"org.opencontainers.image.title": "unirail", "org.opencontainers.image
           "org.opencontainers.image.revision": "0123456789ab", "org.opencontainers.image.created": "1970-01-02T00:00:00Z",
           "org.opencontainers.image.licenses": "Apache-2.0"}
 
-# Without the variables by which a make would act as a part of the make that runs these tests.
+# The environment without the variables that would make a `make` started by a test a sub-make of the `make` that runs the tests.
 ALONE = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 
@@ -68,7 +68,7 @@ def test_image_archive_has_the_oci_layout(both, programs, sboms):
         config = loads(files, manifest["config"])
         assert config["config"]["Labels"].items() >= LABELS.items() and manifest["annotations"].items() >= LABELS.items()
         assert config["architecture"] == arch and config["created"] == "1970-01-02T00:00:00Z"
-        # The document names the image that it describes, and the program in it.
+        # The attestation manifest has the digest of the image that it describes; its SBOM has the digest of the program.
         assert document["annotations"] == {"vnd.docker.reference.digest": image["digest"],
                                            "vnd.docker.reference.type": "attestation-manifest"}
         attestation = loads(files, document)
@@ -131,7 +131,7 @@ def test_skopeo_inspects_and_copies_each_architecture(both, programs, tmp_path, 
 
 
 def test_skopeo_copies_all_images_with_their_digests(both, tmp_path):
-    """skopeo copies every blob of the archive, thus also the SBOMs, as it does to a registry."""
+    """skopeo copies every blob of the archive, thus also the SBOMs, as in a copy to a registry."""
     run("skopeo", "--insecure-policy", "copy", "--all", "--preserve-digests", f"oci-archive:{both}", f"dir:{tmp_path / 'copy'}")
     copied = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / "copy").iterdir()}
     assert {name.rpartition("/")[2] for name in blobs(both) if name.startswith("blobs/")} <= copied

@@ -26,8 +26,8 @@ static char **lines_of(const struct buf *b, size_t *n)
 	return v;
 }
 
-/* Of a long line, its start is shown, and the part around its first difference from the next line
- * of the other state. */
+/* Of a line longer than LINE_START + LINE_PART bytes, the first LINE_START bytes are shown, and
+ * LINE_PART bytes around the first difference from the next line of the other state. */
 enum { LINE_START = 60, LINE_PART = 120 };
 
 static void put_line(struct buf *b, char sign, const char *line, const char *other)

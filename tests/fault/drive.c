@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * drive: runs every scene once for each of its system calls: killed at the call, and with the call
- * failing with each errno. Each worker has its own lab and takes the next point from a shared
- * counter.
- */
+/* drive: runs every scene several times for each of its system calls: in one run the process is
+ * killed at the call, in each other run the call fails with another errno. One such run is a
+ * point. Each worker has its own lab and takes the next point from a shared counter. */
 #include "fault.h"
 
 #include <errno.h>
@@ -28,7 +26,9 @@ enum {
 	DONE = 0,
 	SPOILT = 4,
 	RAILS_SPOILT = 5
-}; /* exit status of a worker; SPOILT, RAILS_SPOILT: its lab is no longer usable */
+	/* exit status of a worker; SPOILT (points of scenes), RAILS_SPOILT (eight rails): its lab has
+ * leftovers and is not usable for further points */
+};
 
 struct options {
 	const char *binary, *scene;
@@ -169,9 +169,8 @@ static int do_rails(const struct options *o)
 	return DONE;
 }
 
-/*
- * Handles the end of a worker: starts another one if the lab was spoilt. False: the worker failed.
- */
+/* Handles the end of a worker: starts another worker if the lab of this one is not usable for
+ * further points. False: the worker failed. */
 static bool has_ended(const struct options *o, int st)
 {
 	if (WIFSIGNALED(st))

@@ -68,9 +68,9 @@ struct lab {
 	/* files below dir. empty: after lab_open(); files: at the beginning of each point */
 	struct tree empty, files;
 };
-/* Call it in a forked child, since the process does not return to its namespaces. nics: how many
- * the node has, eth0, rail0 ...; 0: the node is the caller's network namespace (the initial one,
- * where drivers create their devices), with its links. */
+/* Call it in a forked child, since the process does not return to its namespaces. nics: number
+ * of the node's NICs, which are named eth0, rail0, rail1 ...; 0: the node is the caller's
+ * network namespace (the initial one, where drivers create their devices), with its links. */
 void lab_open(struct lab *l, const char *binary, size_t nics);
 void lab_file(struct lab *l, const char *path, const char *text);
 /* Takes the current files as the initial files of each point, which lab_reset() restores;
@@ -118,13 +118,13 @@ struct scene {
 	bool lenient;	     /* a DEL may succeed although it could not remove everything */
 	bool no_gc;	     /* GC does not release what the pod has */
 	bool other;	     /* another pod is attached during the whole scene */
-	bool small;	     /* `--quick` kills at each call */
+	bool small;	     /* `--quick` kills at each call, not only at every 16th */
 	bool vf;	     /* runs only if --scene names it, because it requires tests/vm */
 	bool first;	     /* the node is the initial network namespace */
 	void (*prepare)(struct lab *l);	  /* creates files and other initial state */
 	void (*dismantle)(struct lab *l); /* removes initial state other than files */
-	/* Creates an obstacle before ADD and removes it afterwards: ADD fails late and undoes
-	 * everything. */
+	/* arm() creates an obstacle before ADD, so that ADD fails late and undoes everything;
+	 * disarm() removes the obstacle after ADD. */
 	void (*arm)(struct lab *l), (*disarm)(struct lab *l);
 };
 extern const struct scene scenes[]; /* ended by {0} */
@@ -142,10 +142,9 @@ enum verb { V_ADD, V_DEL, V_CHECK, V_GC, V_COMMAND, V_LOST, VERBS };
 extern const char *const verb_names[];
 int verb_parse(const char *word, enum verb *ret);
 
-/*
- * The outcome of a run. REFUSED: it failed with an error; MUTE: it ended without the result or the
- * error that is due; KILLED: the fault killed it; LATE: it was killed at the time limit.
- */
+/* The outcome of a run. FINE: it succeeded; REFUSED: it failed with an error; MUTE: it ended
+ * without the result or the error that is due; CRASH: it ended by a signal other than the
+ * injected one; KILLED: the fault killed it; LATE: it was killed at the time limit. */
 enum end { END_FINE, END_REFUSED, END_MUTE, END_CRASH, END_KILLED, END_LATE };
 enum end end_of(const struct outcome *o, enum verb v, const struct shot *s);
 /*
@@ -163,8 +162,9 @@ void call_command(const struct lab *l, char *const *argv, struct shot *s, struct
 struct tally {
 	long points;
 	long survived, undone,
-		cleaned; /* the call succeeded; failed and undid everything; left changes to the
-			  * next call */
+		/* survived: the call succeeded; undone: it failed and undid everything; cleaned:
+		 * it left changes that a later call must remove */
+		cleaned;
 	long failed;
 	long unnamed; /* error texts without the errno's name */
 };
@@ -172,7 +172,8 @@ void count(long *n);
 /* Prints the counts of a scene in one line, and adds points, failed and unnamed to *sum. */
 void report_tally(const char *name, const struct tally *t, struct tally *sum);
 /* Counts a failed point and reports it with one write(), because several workers report
- * concurrently. `diff`, `o` and `again` may be NULL. */
+ * concurrently. again: the arguments with which `drive` repeats the point. `diff`, `o` and
+ * `again` may be NULL. */
 void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		    const struct outcome *o, const char *again);
 
@@ -182,9 +183,10 @@ struct stage {
 	struct lab *l;
 	const struct scene *sc;
 	struct tally *tally;
-	struct buf base;      /* before the operation */
-	struct buf attached;  /* after ADD, or after the command */
-	struct buf now, step; /* scratch: current state; state before the current step */
+	struct buf base;     /* before the operation */
+	struct buf attached; /* after ADD, or after the command */
+	/* scratch; now: current state; step: state before the current step of the chain */
+	struct buf now, step;
 	char *results[STEPS_MAX];
 	struct outcome o;
 	bool report_unnamed;
@@ -204,14 +206,15 @@ void stage_forget_results(struct stage *s);
 /* state.c. Returns false if the state is not reached, and reports that. */
 bool stage_same(struct stage *s, const struct buf *wanted, const char *reason);
 bool stage_is_attached(struct stage *s, const char *reason);
-bool stage_is_collected(struct stage *s, const char *reason); /* the state outside of the pod */
+/* compares only the state outside of the pod */
+bool stage_is_collected(struct stage *s, const char *reason);
 void stage_wrong(struct stage *s, const char *reason, const struct buf *diff);
 void stage_unnamed(struct stage *s, const char *text);
 
 /* --- point.c: one point of a scene; findings are reported on stdout --- */
 
 /* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault. add NULL:
- * begins with the other ADD; del NULL: the last DEL has no fault. */
+ * the first ADD and DEL are left out; del NULL: the last DEL has no fault. */
 void stage_pair(struct stage *s, struct shot *add, struct shot *del);
 void stage_gc(struct stage *s, struct shot *gc);
 /* ADD with a fault, then the container is deleted without a DEL: only GC cleans up. */

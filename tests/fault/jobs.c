@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of points: each scene, each of its calls, killed there and failed with each errno. */
+/* The list of points: for each system call of each scene, a kill at the call and a failure of
+ * the call with each errno. */
 #include "fault.h"
 
 #include "base/alloc.h"
 
-/* The number of calls differs a little between runs: so many calls after the last counted one are
- * tested as well. */
+/* The number of calls differs a little between runs, so SLACK calls after the last counted call
+ * are tested as well. */
 enum { SLACK = 2 };
 
 static const char *const acts[] = {"kill", "ENOBUFS", "EINTR", "ENOMEM", "EBUSY", "ENOSPC", "EIO"};

@@ -64,7 +64,8 @@ static void name_taken(struct lab *l, int rail)
 	s.kind = "veth";
 	s.peer_name = "obstacle";
 	link_add(b, &s);
-	nl_batch_commit(w, b, NULL); /* unirail's link may already exist */
+	/* an error is ignored: unirail's link may already have the name */
+	nl_batch_commit(w, b, NULL);
 }
 
 static void name_free(struct lab *l, int rail)
@@ -144,7 +145,7 @@ static void lease_of_another(struct lab *l, int rail, enum verb v)
 	outcome_init(&o);
 	call_plugin(l, &st, v, &pod_other, NULL, NULL, &o);
 	if (o.status != 0)
-		die("ADD of the other pod failed: %s", o.out.p);
+		die("CNI call of the other pod failed: %s", o.out.p);
 	outcome_done(&o);
 }
 

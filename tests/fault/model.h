@@ -20,8 +20,9 @@
 
 enum {
 	RAILS_MAX = 3,
-	NAMES = 5,     /* names of pods */
-	STICKY = 2,    /* pods with the first names retain their addresses */
+	NAMES = 5, /* names of pods */
+	/* number of names, from the first, whose pods retain their addresses after DEL */
+	STICKY = 2,
 	POOLS_MAX = 9, /* a pool of its own, a backup pool and an IPv6 pool for each rail */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
@@ -51,9 +52,10 @@ bool op_is_call(enum op op); /* a call of the store; other operations are events
 
 struct step {
 	enum op op;
-	uint32_t pick;	/* index of container, address or pod name */
+	/* random number that selects container, address, pod name or kind of damage */
+	uint32_t pick;
 	uint32_t rails; /* bit mask of rails; 0: all */
-	int64_t ms;	/* OP_CLOCK; OP_CHURN: rounds */
+	int64_t ms;	/* OP_CLOCK: change of the clock; OP_CHURN: number of rounds */
 	int crash;	/* the process is killed before this system call; 0: no kill */
 	int fail, err;	/* this system call fails with err; fail 0: none */
 	bool full;	/* the disk is full */
@@ -127,7 +129,9 @@ struct request {
 	uint32_t rails; /* OP_ADD; OP_DEL: 0 means all interfaces */
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
-	int64_t rounds; /* OP_CHURN; 0 in the model: the last address is still allocated */
+	/* OP_CHURN: number of rounds; the model gets 0 if the last allocated address was not
+	 * released */
+	int64_t rounds;
 };
 
 /* State and owner of each address in the store. */

@@ -23,7 +23,8 @@ static int pick_container(const struct model *m, uint32_t pick)
 	return m->n_c ? (int)(pick % m->n_c) : -1;
 }
 
-/* Returns the index of an address that fits, counted from `pick`; m->n: no address fits. */
+/* Returns the index of the first address from `pick` on, cyclically, for which fits() is true;
+ * m->n: there is none. */
 static size_t pick_address(const struct model *m, uint32_t pick,
 			   bool (*fits)(const struct model *m, const struct address *a))
 {
@@ -57,7 +58,8 @@ static uint32_t rails_of(const struct running *x, uint32_t request)
 	return request & all ? request & all : all;
 }
 
-/* Containers of one name do not run at the same time: the former container has ended. */
+/* Adds a container. Two containers of one pod name do not run at the same time, so the former
+ * container of the name ends. -1: there are CONTAINERS_MAX containers. */
 static int new_container(struct running *x, const struct step *t)
 {
 	struct model *m = &x->m;
@@ -139,7 +141,8 @@ static bool finish(struct doing *d)
 		die("waitpid: %s", errno_text(errno));
 	d->pid = 0;
 	outcome_done(&o);
-	/* Killed by the driver, or out of memory because an allocating call failed. */
+	/* A child may be killed by the driver, or exit because the call that failed allocates
+	 * memory. */
 	if (WIFSIGNALED(st))
 		return s.act == ACT_KILL && WTERMSIG(st) == SIGKILL;
 	return WEXITSTATUS(st) == 0 || s.act == ACT_FAIL;
@@ -196,8 +199,8 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	int r;
 
 	buf_init(&reason, 4096);
-	/* After a kill the anchor may lag behind the journal, and a cut of the lines after it would
-	 * not be detected: opening the store updates the anchor. */
+	/* After a kill the anchor may lag behind the journal, and a loss of the lines after the
+	 * anchor would not be detected. So the store is opened first, which updates the anchor. */
 	if (store_opens(&reason) < 0)
 		return plan_fails(x, at, reason.p);
 	if (!store_spoil(t->pick, &was, &n))

@@ -80,8 +80,8 @@ void model_pools(const struct model *m, struct buf *b)
 
 /* --- state of an address --- */
 
-/* A time in the future was written before the clock was set to an earlier time: the delay has
- * ended. */
+/* Returns whether a delay that began at `at` still lasts. If `at` is in the future, it was
+ * written before the clock was set to an earlier time: such a delay counts as ended. */
 static bool lasts(const struct model *m, int64_t at, int64_t period)
 {
 	return at <= m->now && m->now - at < period;
@@ -269,7 +269,7 @@ bool model_do(struct model *m, const struct request *r, const struct seen *s)
 		return true;
 	case OP_RELEASE_IP:
 		if (a->state == M_FREE)
-			return false; /* no container has the address */
+			return false; /* the address is free: there is nothing to release */
 		*a = (struct address){a->ip, a->pool, a->rail, M_FREE, -1, 0, true};
 		return true;
 	case OP_CHURN: churn(m, r, s); return true;

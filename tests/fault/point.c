@@ -15,8 +15,9 @@
 
 /* --- verdict --- */
 
-/* Returns whether a signal may end the process: without a thread pointer libc cannot start, and a
- * process that cannot return to its network namespace must abort (kern/sys/netns.h). */
+/* Returns whether the fault may end the process by a signal: libc cannot start if arch_prctl()
+ * does not set the thread pointer, and a process that cannot return to its network namespace by
+ * setns() must abort (kern/sys/netns.h). */
 static bool may_crash(const struct stage *s)
 {
 #ifdef SYS_arch_prctl
@@ -58,9 +59,10 @@ static void judge_text(struct stage *s)
 }
 
 /*
- * Returns whether a failed call must have restored the state before the call. An ADD without an
- * answer is undone by the plugin's DEL, which in a chain may remove more or less than this ADD
- * created. In a scene whose ADD always fails, the failed call may belong to the undo.
+ * Returns whether a run that failed must have restored the state before it. An ADD that cannot
+ * write its answer is undone by the plugin's DEL, which in a chain may remove more or less than
+ * this ADD created. In a scene whose ADD always fails, the system call that fails may belong to the
+ * undo.
  */
 static bool takes_back(const struct stage *s, enum end end)
 {

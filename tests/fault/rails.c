@@ -85,12 +85,12 @@ struct trial {
 	 * message
 	 */
 	long n;
-	/* state before; expected state after the failure; current state */
+	/* base: state before; after: expected state after the failure; now: current state */
 	struct buf base, after, now;
 	struct outcome o;
 	struct refusal refusal;
 	bool show;
-	bool spoilt; /* leftovers: not usable for further points */
+	bool spoilt; /* the trial left changes: the lab is not usable for further points */
 };
 
 static void wrong(struct trial *t, const char *reason, const struct buf *diff)

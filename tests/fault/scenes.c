@@ -62,10 +62,8 @@ static void with_old_plugins(struct lab *l)
 	lab_file(l, "/opt/cni/bin/static", "#!/bin/sh\nexit 2\n");
 }
 
-/*
- * Creates a link with the name of the host end of the pod's veth pair: ADD fails when all rails
- * exist.
- */
+/* Creates a link with the name of the host end of the pod's veth pair, so that ADD fails after
+ * it has created all rails. */
 static void in_the_way(struct lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -103,7 +101,7 @@ static void with_spare(struct lab *l)
 	with_pools(l);
 	s.name = "spare";
 	s.kind = "veth";
-	s.peer_name = "far"; /* the link is down, as DEL leaves it */
+	s.peer_name = "far"; /* s.up is not set: the NIC is down, as DEL leaves it */
 	link_add(b, &s);
 	if (nl_batch_commit(w, b, NULL) < 0)
 		die("the spare NIC cannot be created");
@@ -264,7 +262,9 @@ const struct scene scenes[] = {
 				      "rail0", "") "}"}},
 	 .prepare = with_vf,
 	 .dismantle = vf_return,
-	 .lenient = true, /* a refusal of the driver is recorded, for GC and the next pod */
+	 /* if the driver refuses a change, DEL succeeds and records the refusal for GC and the
+	  * next pod */
+	 .lenient = true,
 	 .small = true,
 	 .vf = true},
 	{.name = "sriov-rdma",

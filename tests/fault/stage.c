@@ -94,10 +94,9 @@ static void must(struct stage *s, bool ok, const char *what)
 	die("scene '%s' does not work even without a fault", s->sc->name);
 }
 
-/*
- * Creates the initial state of the scene: its files, the other pod, the pod of a command, and the
- * result of the command before; takes the resulting state as `base`.
- */
+/* Creates the initial state of the scene: its files, the attachment of the other pod, for a
+ * command the attachment of the pod, and what the command `before` leaves; stores this state as
+ * `base`. */
 static void set_scene(struct stage *s)
 {
 	const struct scene *sc = s->sc;
@@ -118,7 +117,8 @@ static void set_scene(struct stage *s)
 	lab_dump_stable(s->l, &s->base);
 }
 
-/* Runs the ADD, which must fail and leave the state unchanged, including the obstacle. */
+/* Runs the ADD with the obstacle in place: it must fail, and leave the state, including the
+ * obstacle, as it was before the ADD. */
 static void rehearse_failure(struct stage *s)
 {
 	enum end end;

@@ -23,12 +23,12 @@ enum act {
 struct shot {
 	enum act act;
 	int err;
-	long n;	      /* number of the call, from 1, over all runs with this shot */
-	long only_nr; /* count calls of this number only; 0: all */
-	/*
-	 * Calls that allocate memory are not counted: in a child with its parent's heap their
-	 * number depends on earlier runs.
-	 */
+	/* which call is hit: 1 is the first; counting continues over all runs with this shot */
+	long n;
+	/* number of a system call (SYS_*): calls of other kinds are not counted; 0: all are */
+	long only_nr;
+	/* Calls that allocate memory are not counted: in a child that was forked without exec,
+	 * their number depends on the heap that it inherits, and so on earlier runs. */
 	bool no_memory;
 	void (*fn)(void *arg);
 	void *arg;

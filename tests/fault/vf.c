@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A VF of a real driver: "pf0" and "vf0" of the initial namespace (tests/vm uses these names) are
- * moved to the node for the scene, or the node is this namespace.
- */
+/* A VF of a real driver: "pf0" and "vf0" (the names that tests/vm uses) are moved from the
+ * initial namespace to the node for the scene, unless the initial namespace itself is the node. */
 #include "fault.h"
 
 #include <errno.h>
@@ -18,8 +16,8 @@
 
 enum { COMES_MS = 30000, OPER_UP = 6 };
 
-/* Waits for the link: the kernel returns a function to the host some time after the deletion of
- * the namespace that had it. */
+/* Waits for the link: when a namespace is deleted, the kernel moves the VF in it back to the
+ * initial namespace with a delay. */
 static int index_of(struct nl_wire *w, const char *name)
 {
 	struct link k;
@@ -75,8 +73,8 @@ static void wait_for_carrier(struct nl_wire *w, const char *name)
 	}
 }
 
-/* Sets the VF up once, since only then its driver reports its MAC to the PF, and down again, as
- * a moved link is. */
+/* Sets the VF up, since its driver reports its MAC to the PF only then. Sets it down again,
+ * since the kernel sets down a link that it moves to another namespace. */
 static void warm_up(struct nl_wire *w)
 {
 	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
@@ -119,7 +117,7 @@ void vf_borrow(struct lab *l)
 /*
  * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset: setting
  * the link up and down causes a reset. A link that was up has a queueing discipline until the link
- * is moved to another namespace.
+ * is moved to another namespace, so the VF is moved to the fabric and back.
  */
 void vf_reset(const struct lab *l)
 {

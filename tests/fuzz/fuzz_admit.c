@@ -4,8 +4,8 @@
  * object; the old object; another SpiderIPPool; a SpiderSubnet. Each line after the first is JSON
  * or empty.
  *
- * A patch can be applied, and an object that has the defaults gets no further defaults. Agents can
- * use an admitted pool, and also the pool beside which it was admitted.
+ * The patch that sets defaults can be applied, and an object that has the defaults gets no further
+ * patch. Agents can use an admitted pool together with the other SpiderIPPool.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@
 
 enum { OBJECT_MAX = 1 << 20 };
 
-/* As on the API server, no key occurs twice. */
+/* Parses the object and removes repeated keys, as the API server does; NULL: the text is not a
+ * JSON object. */
 static struct json_doc *read_object(struct span text)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -94,8 +95,8 @@ static char *line_of(const struct json *pool)
 	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
 }
 
-/* Returns whether the pool has annotations or a status: agents write adopted addresses and the
- * block size, which admission does not review. */
+/* Returns whether the pool has annotations or a status. Agents record adopted addresses and the
+ * block size there, which admission does not review, so agents may be unable to use such a pool. */
 static bool has_annotations(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");

@@ -128,7 +128,7 @@ static void request(struct span text)
 	must(q.status);
 }
 
-/* The remaining store is valid: it opens, and each allocated address has an owner. */
+/* After the requests the store is valid: it opens, and each allocated address has an owner. */
 static void check_store(void)
 {
 	struct ipam_api_conf c = conf();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing CNI_ARGS, selecting the pairs that later networks get, and quoting values. */
+/* Parsing CNI_ARGS, selecting the pairs for the networks after the first, and quoting values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Later networks keep the arguments that name the pod, and lose IP, MAC and GATEWAY. */
+/* The networks after the first get the arguments that name the pod, but not IP, MAC and GATEWAY. */
 static void check_later(const char *text, const struct cni_args *all)
 {
 	auto_free char *later = multi_later_args(text);

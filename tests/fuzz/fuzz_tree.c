@@ -53,7 +53,7 @@ static void remove_inner(struct root *r, const char *dir)
 
 	root_close(r);
 	must(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
-	/* the directory had no other entry */
+	/* the unpacking created nothing in `outer` beside `dir` */
 	must(root_open(&all, outer, NULL) == 0);
 	must(dir_list(&all, "/", &names, &n, NULL) == 0 && n == 0);
 	str_list_free(names, n);

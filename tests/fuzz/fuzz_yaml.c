@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The input is a document. Valid YAML becomes valid JSON; a kubeconfig is parsed or refused, and
- * its stored parts are complete.
+ * a parsed one has a server, a CA, and each certificate with its key.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -26,8 +26,8 @@ static struct ipaddr address(size_t i)
 	return ip_from_num(4, ((u128)10 << 24) + 256 + i);
 }
 
-/* Returns a store with 2n addresses of n pods, two for each pod, n apart. retained: they are
- * retained for the pods' names; otherwise in use. */
+/* Returns a store with 2n addresses of n pods: address i and address i + n belong to the same
+ * pod. `retained`: the addresses are retained for the pods' names; otherwise they are in use. */
 static struct ipam *store_of(const struct growth_lab *lab, size_t n, bool retained)
 {
 	auto_free struct ipam_known *v = xcalloc(2 * n, sizeof(*v));
@@ -145,7 +145,7 @@ uint64_t growth_agent_retained(size_t n)
 	return before;
 }
 
-/* A block in which each address is released for one node. */
+/* A block whose addresses are all released for one other node ("@node2"). */
 uint64_t growth_agent_exported(size_t n)
 {
 	struct growth_lab lab = growth_lab();

@@ -109,8 +109,8 @@ uint64_t growth_blocks_entries(size_t n)
 	return before;
 }
 
-/* Released addresses of a claimed block, and addresses that requests name: the node searches for
- * each. */
+/* A claimed block with n released addresses, which are also the addresses that requests name:
+ * the node searches both lists for each address. */
 uint64_t growth_blocks_busy(size_t n)
 {
 	auto_free struct ipaddr *reserved = xcalloc(n, sizeof(*reserved));
@@ -136,7 +136,8 @@ uint64_t growth_blocks_busy(size_t n)
 	return before;
 }
 
-/* Searches for 2n pods among the n leases that a node has after the loss of its log. */
+/* Searches for the UIDs of 2n pods among the n leases of a node that lost its block log; half of
+ * the pods have a lease. */
 uint64_t growth_blocks_adopted_pods(size_t n)
 {
 	struct lease_table leases = {0};

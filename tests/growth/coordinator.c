@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's plan for a NIC with many addresses and stale node entries for them, with
- * many default routes or many links; and its CHECK of a pod that has the state that ADD
- * configured. */
+/* The coordinator's plan for a NIC with many addresses, for which the node has stale routes and
+ * neighbour entries, for a pod with many default routes, and for a pod with many links; and the
+ * coordinator's CHECK of a pod that has the state that ADD configured. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +145,7 @@ uint64_t growth_plan_links(size_t n)
 	return plan(&f, n);
 }
 
-/* For each address of the pod, the node has another source address. */
+/* For its packets to each of the pod's addresses, the node has a different source address. */
 uint64_t growth_plan_host_addresses(size_t n)
 {
 	struct coordinator_facts f = {0};

@@ -100,8 +100,8 @@ static void load(const char *path, struct definition *d)
 	if (!base || !d->schema)
 		die(path, "the kind has no object in tests/growth/subjects.c");
 	d->base = parse(d->kind, span_of(base));
-	/* A journal of more than 32 KiB is compacted, which is a single step of the cost: all three
-	 * sizes are larger. */
+	/* The compaction of a journal that exceeds 32 KiB is a jump in the cost: for "Agent" the
+	 * journal is larger at all three sizes. */
 	d->first = strcmp(d->kind, "Agent") == 0 ? FIRST * STEP : FIRST;
 	shapes_of(d->schema, &d->shapes);
 }

@@ -37,8 +37,8 @@ struct shapes {
 	size_t n;
 };
 
-/* Finds every list, map and text in a schema (openAPIV3Schema), so that later fields are tested as
- * well. */
+/* Finds every list, map and text in a schema (openAPIV3Schema), so that fields that the schema
+ * gains in the future are tested without a change here. */
 void shapes_of(const struct json *schema, struct shapes *ret);
 /* Writes n entries (or bytes) into `object` at the path; variant: their order and content. */
 void shape_grow(struct json_tree *object, const struct json *schema, const struct shape *s,

@@ -17,7 +17,7 @@ def frame(kind, flags, stream, payload=b""):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
-# POST /v1beta1.DevicePlugin/Allocate, open; HPACK literals
+# HEADERS of POST /v1beta1.DevicePlugin/Allocate, whose stream stays open for DATA; HPACK literals
 HEAD = frame(1, 4, 1, b"\x83\x86\x04\x1f/v1beta1.DevicePlugin/Allocate".replace(b"\x1f", b"\x1e") + b"\x0f\x10\x10application/grpc")
 KINDS = {  # the client sends the first text once, then the second repeatedly; True: only the first byte of the second, every 0.5 s
     "silent": (b"", b"", False),

@@ -77,7 +77,7 @@ class Host:
 
 CX7, CX7_VF, MLX = 0x1021, 0x101E, 0x15B3
 
-# Two ports of a ConnectX-7 behind a PCIe switch; 12 VFs on the first (virtfn10 sorts before virtfn2), one in vfio-pci.
+# Two ports of a ConnectX-7 behind a PCIe switch; 12 VFs on the first (virtfn10 sorts before virtfn2), one of them bound to vfio-pci.
 h = Host("dual-port ConnectX-7 with RoCE")
 h.bus("mlx5_core", "vfio-pci")
 switch = "pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:04.0"
@@ -160,7 +160,8 @@ for i, vf in enumerate(vfs):
         h.port(at, f"mlx5_{1 + i}", "4: ACTIVE", "100 Gb/sec (4X EDR)")
 h.write("mlx5_switchdev.tree")
 
-# The PF itself is bound to a user-space driver: it has neither netdev nor RDMA device, and its VFs keep their numbers.
+# The PF itself is bound to a user-space driver: it has neither netdev nor RDMA device, but still has the links virtfnN, which number its
+# VFs.
 h = Host("ConnectX-6 Dx whose PF is with vfio-pci")
 h.bus("mlx5_core", "vfio-pci")
 pf = h.function("pci0000:c0/0000:c0:01.0/0000:c1:00.0", "vfio-pci", (MLX, 0x101D, MLX, 0x0016), 0x020000, 1, 80)

@@ -148,7 +148,7 @@ def eight_ofed():
     ecn(h, "ens9np0")
     h.file(f"{store}/infiniband/mlx5_8/tc/1/traffic_class", "\\c")
     h.file("/sys/class/net/ens9np0/qos/trust", "pcp")
-    # by PCI address: the storage NIC is the first
+    # the requests are recorded in the order of PCI addresses, so those for the storage NIC come first
     h.dcb.lines[2:] = [line for line in _storage_dcb()] + h.dcb.lines[2:]
     h.write("eight_ofed")
 
@@ -171,7 +171,8 @@ def inbox():
         h.file(f"/sys/kernel/debug/mlx5/{bdf_at(i, '03:00.0')}/cc_params/np_cnp_dscp", 48)
         h.file(f"/sys/kernel/config/rdma_cm/mlx5_{i}/ports/1/default_roce_mode", "IB/RoCE v1" if i else "RoCE v2")
         h.file(f"/sys/kernel/config/rdma_cm/mlx5_{i}/ports/1/default_roce_tos", 0 if i else 160)
-        # the first is prepared except for a DSCP and the switch's announcement; the second's firmware runs DCBX
+        # the first NIC is prepared, except that DSCP 40 has the wrong priority and that the switch announces PFC for another priority; the
+        # firmware of the second runs DCBX
         h.port_dcb(f"ens{i + 1}f0np0", enabled=0 if i else 1 << 5, dcbx=0 if i else 9, peer=None if i else 1 << 3,
                    dscp=() if i else [(d, 2 if d == 40 else d >> 3) for d in range(64)])
     h.write("inbox")

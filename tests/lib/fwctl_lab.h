@@ -11,7 +11,9 @@
 #include "kern/pci/fwctl.h"
 
 struct fwctl_card {
-	uint32_t stored[3], running[3]; /* nv_link_type by port */
+	/* nv_link_type by port number: `stored` as last written, `running` as the firmware uses
+	 * it */
+	uint32_t stored[3], running[3];
 	bool rp[8], np[8];
 	int fail; /* errno of the ioctl; 0: it succeeds */
 	/* forgets_write: the card acknowledges writes and does not store them */

@@ -11,7 +11,7 @@
  * The test owns the struct kube: all zeros except `loop`, whose clock the test sets. A fake with
  * more state is a struct whose first member is a struct kube. A list ends, and a watch opens, when
  * the loop runs next. A request stays open until the test answers it or the code under test cancels
- * it. Events are never answered, and are not counted.
+ * it. Requests that write an Event object are never answered, and are not counted.
  */
 
 #include "testlib.h"
@@ -33,10 +33,11 @@ struct kube {
 	void (*send)(struct kube_call *c, const struct kube_request *r);
 	const char *list_version; /* resourceVersion of each list; NULL: "1" */
 
-	struct kube_watch *watches; /* open, the last one first */
-	struct kube_call *calls;    /* open, the last one first */
-	size_t n_calls, most_calls; /* open now; the maximum so far */
-	size_t sent, cancelled;	    /* so far */
+	struct kube_watch *watches; /* the open watches, the last opened first */
+	struct kube_call *calls;    /* the open requests, the last sent first */
+	/* n_calls: number of open requests; most_calls: its maximum so far */
+	size_t n_calls, most_calls;
+	size_t sent, cancelled; /* so far */
 };
 
 struct kube_list {
@@ -155,7 +156,7 @@ static inline void kl_on_answer(void *arg)
 	kl_answer(c, c->status, c->text);
 }
 
-/* Answers as kl_answer() does after `ms` milliseconds of the loop's clock. The text is copied. */
+/* Answers `ms` milliseconds of the loop's clock later, as kl_answer() does. The text is copied. */
 static inline void kl_answer_after(struct kube_call *c, int64_t ms, int status, const char *text)
 {
 	c->status = status;

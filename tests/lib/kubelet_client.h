@@ -78,7 +78,8 @@ static inline size_t put_text(uint8_t *at, const char *s)
 	return n + 1;
 }
 
-/* Literals without indexing: all names except "te" are in HPACK's static table. */
+/* Writes the headers of a request in HPACK, literals without indexing. All names except "te" are
+ * in HPACK's static table. */
 static inline size_t put_headers(uint8_t *at, const char *path)
 {
 	uint8_t *p = at;

@@ -61,7 +61,7 @@ static inline void chained_close(struct chained_lab *l)
 		kern_close(&l->lab);
 }
 
-/* A prevResult: interface net1 in the pod, with these addresses (gateway NULL: none). */
+/* For chained_prev(): an address of interface net1 in the pod, and its gateway (NULL: none). */
 struct chained_ip {
 	const char *net, *gw;
 };

@@ -11,7 +11,8 @@
 
 extern struct json_doc *rl_doc;
 
-/* `defaults` of the netconf are the common settings; args_mac is MAC= of CNI_ARGS, or NULL. */
+/* Reads the netconf `text`; its key `defaults` has the default values. args_mac: MAC= of
+ * CNI_ARGS, or NULL. */
 int rl_read(const struct link_driver *k, const char *text, const char *args_mac,
 	    struct rail_conf *ret, struct err *e);
 /* Fails the test if the netconf is refused. */

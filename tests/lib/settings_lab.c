@@ -50,7 +50,7 @@ static void ignore(struct buf *b, const char *text)
 	(void)b, (void)text;
 }
 
-/* A row as `unirail help settings` prints it, joined to one line. */
+/* Appends a row of the table of settings as one line. */
 static void row(struct buf *b, const char *name, const char *value, const char *help)
 {
 	buf_printf(b, "\n| `%s` | %s | %s", name, value, help);

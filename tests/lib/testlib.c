@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* For strings of this length and longer the position of their first difference is printed, too. */
+/* If a string has LONG_STRING bytes or more, a failure also prints the position of the first
+ * difference, and DIFFERENCE_SHOWN bytes of each string from there. */
 #define LONG_STRING	 60
 #define DIFFERENCE_SHOWN 40
 

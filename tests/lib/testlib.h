@@ -99,7 +99,7 @@ void t_dir_make(char path[static T_DIR_MAX], struct root *root);
 void t_dir_make_in_tmp(char path[static T_DIR_MAX], struct root *root);
 void t_dir_remove(const char *path, struct root *root); /* with everything in it */
 
-/* cmocka's fixtures: *state is a struct t_dir of each test. */
+/* cmocka's fixtures for each test: *state is a struct t_dir with a directory of t_dir_make(). */
 struct t_dir {
 	char path[T_DIR_MAX];
 	struct root root;
@@ -111,7 +111,8 @@ int t_dir_teardown(void **state);
 /* cmocka's setup that switches the log off, for tests whose refusals are logged. */
 int t_log_off(void **state);
 
-/* Arguments and results of the macros above. */
+/* What the ASSERT_ macros pass to the functions below: t_int is an integer, t_at the expressions
+ * and the place of the call. */
 struct t_int {
 	uintmax_t v;
 	bool is_signed;

@@ -60,7 +60,8 @@ class Plugin:
                   (b"\x08\x01" if registered else b"") + (field(2, error) if error else b""))
 
     def watch(self):
-        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # the file exists before listen()
+        # wait_for_ready: the socket's file exists before the plugin calls listen()
+        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)
 
         def run():
             with contextlib.suppress(grpc.RpcError):

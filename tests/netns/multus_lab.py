@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multus' part of a pod: its delegates, executed with Debian's plugins, and the files that Multus stores about them."""
+"""Simulates what Multus does for a pod: calls its delegates, by default Debian's plugins, and stores the files that Multus stores about
+them."""
 import base64
 import json
 
@@ -71,8 +72,8 @@ class Multus:
         self.cached(pod, conf["name"], ifname).write_text(json.dumps(entry, separators=(",", ":")))
 
     def delete(self, pod, by, master="eth0", **kw):
-        """DEL as Multus does it when it has a scratch file: each delegate's Bytes, last one first, as a
-        list where ConfList has plugins, with libcni's cached result as prevResult; then the files are removed. A DEL
+        """DEL as Multus does it when it has a scratch file: runs the configuration in each delegate's Bytes, the last delegate first, as
+        a plugin list if the delegate's ConfList has plugins, with libcni's cached result as prevResult; then removes the files. A DEL
         without scratch file succeeds and does nothing."""
         if not self.scratch(pod).exists():
             return []

@@ -20,7 +20,7 @@ def number(tag, n):
 
 
 def parse(message):
-    """[(number, int or bytes)]"""
+    """Returns the fields as [(field number, int or bytes)]."""
     def varint_at(at):
         value = shift = 0
         while True:

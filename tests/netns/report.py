@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a failed test reports: the condition that did not become true, and the end of the log of each server that was followed.
 
-A server's log is followed from its start: follow(name, log), where the log is a path (with wildcards: the newest file that matches), or
-a list to which lines are added. The report of a test that fails has the last lines of each log that grew since the test
-began. ended(log) is called before the file or its folder is deleted."""
+A test calls follow(name, log) for each server that it starts. The log is a path (with wildcards: the newest file that matches), or a
+list to which lines are added. The report of a test that fails has the last lines of each log that grew since the test began. ended(log)
+is called before the file or its folder is deleted."""
 import glob
 import http.client
 import json
@@ -21,7 +21,8 @@ _ended = []  # (name, last lines) of each log that ended during the test
 
 def wait(condition, what, seconds=30, every=0.05):
     """Calls `condition` until it returns a true value, which is returned; an exception counts as false. `what`: a sentence that states
-    the condition, for the failure, which states the last exception as well. every: the longest pause between two calls, in seconds."""
+    the condition; the error after `seconds` contains it, and has the exception of the last call as its cause. every: the longest
+    pause between two calls, in seconds."""
     __tracebackhide__ = True
     end, pause = time.monotonic() + seconds, 0.01
     while True:
@@ -39,7 +40,8 @@ def wait(condition, what, seconds=30, every=0.05):
 
 
 def wait_started(process, condition, what, log, seconds=30):
-    """wait() for a server, which fails at once if its process ends; its error contains the end of the log."""
+    """Like wait(), for the start of a server, but fails at once if the server's process ends. The error contains the end of the server's
+    log."""
     __tracebackhide__ = True
     try:
         wait(lambda: process.poll() is not None or condition(), what, seconds)
@@ -70,12 +72,13 @@ def size_of(log):
 
 
 def follow(name, log):
-    """Reports of failed tests have the end of this log from now on."""
+    """From now on, the report of a failed test has the end of this log if the log grew during the test."""
     _logs.setdefault(id(log) if isinstance(log, list) else log, (name, log, 0))
 
 
 def ended(log):
-    """Call before the logs below a folder, or one log, are deleted: only the report of the present test has their last lines."""
+    """Call before a log, or a directory with logs, is deleted: the report of the running test still has the last lines of these logs,
+    reports of later tests do not."""
     for key, (name, source, size) in list(_logs.items()):
         if source is log or not isinstance(log, list) and not isinstance(source, list) and source.is_relative_to(log):
             del _logs[key]

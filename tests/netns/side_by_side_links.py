@@ -10,8 +10,8 @@ from side_by_side import (CONF, DNS, KNOWN, MAC, MAC2, MAC3, MISSING, NETNS, POD
 
 V4, V6 = "172.16.1.20/24 172.16.1.1", "fd16::20/64 fd16::1"
 DEFAULT = [{"dst": "0.0.0.0/0"}]
-# Debian 13 builds the same 1.1.1 with a netlink library that reports a default route as 0.0.0.0/0; the plugin requires
-# a route without a destination.
+# Debian 13 builds the same version of the plugins, 1.1.1, with a netlink library that reports a default route as 0.0.0.0/0, but macvlan
+# searches for a route without a destination.
 NO_DEFAULT_ROUTE = {"*": "Debian 13's build does not find the default route"}
 IS_DEBIAN_13 = platform.freedesktop_os_release().get("VERSION_CODENAME") == "trixie"
 

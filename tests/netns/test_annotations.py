@@ -121,7 +121,7 @@ def added(lab, agent, others, *nets):
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_network_status_equals_that_of_multus(lab, agent, others, name):
-    """The plugins return the result for the pod's default network and for an additional network."""
+    """The pod's default network and an additional network have plugins that return the same result."""
     version, result = RESULTS[name]
     nets = [("kube-system/first", None, definition("first", version, result)),
             ("team/more", "net1", definition("more", version, result))]

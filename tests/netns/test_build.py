@@ -38,7 +38,7 @@ def test_build_of_libraries_prints_progress(tmp_path):
     assert "11 libraries" in log.read_text() and "minutes" in log.read_text()
 
 
-def test_packages_of_a_group_are_listed():
+def test_tools_need_lists_the_packages_of_the_given_groups():
     names = run([TOP / "tools/need", "--list", "build", "check", "test"]).stdout.split()
     assert len(names) == len(set(names)) and {"gcc", "python3-pytest", "python3-yaml", "clang-format-14"} <= set(names)
 

@@ -175,7 +175,7 @@ def children(pid):
         return []
 
 
-def test_demo_without_capability_is_refused():
+def test_demo_without_cap_net_admin_is_refused():
     p = run(["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", BINARY, "demo"], check=False)
     assert p.returncode == 1 and p.stdout == ""
     assert p.stderr.count("\n") == 1 and "CAP_NET_ADMIN" in p.stderr

@@ -93,7 +93,8 @@ def test_later_underlay_nics_get_separate_tables(lab):
         "default via 172.16.0.1 dev eth0", f"172.16.0.0/24 dev eth0 src {src}",
         "172.16.1.0/24 dev net1 src 172.16.1.20", "172.16.2.0/24 dev net2 src 172.16.2.20",
     } | host_routes(src)
-    # table 101 also has the host routes of the first NIC
+    # tables 101 and 102 also have host_routes(): the routes through veth0 to the node's addresses, with the address of the first NIC as
+    # source
     assert set(routes(pod, 101)) == {"default via 172.16.1.1 dev net1",
                                      "172.16.1.0/24 dev net1 src 172.16.1.20"} | host_routes(src)
     assert set(routes(pod, 102)) == {
@@ -105,7 +106,7 @@ def test_later_underlay_nics_get_separate_tables(lab):
         assert ping(pod, dev, f"172.16.{i}.1")
 
 
-def test_mode_auto_equals_underlay_for_eth0_and_beside_veth0(lab):
+def test_mode_auto_acts_as_underlay_for_eth0_and_for_later_nics_if_veth0_exists(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=30)
     for s, mode in ((a, "auto"), (b, "underlay")):
         s.add(0, "eth0", mode=mode)
@@ -223,8 +224,8 @@ def test_dual_stack_underlay_pod_gets_routes_of_both_families(make_lab):
 
 
 def test_default_route_moves_to_the_selected_nic(lab):
-    """podDefaultRouteNIC names the NIC that is being added: its default route goes to table main, that of the old NIC to a separate
-    table."""
+    """podDefaultRouteNic names the NIC that is being added: its default route goes to table main, and the default route of the first NIC
+    moves to a separate table."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay", podDefaultRouteNic="net1")
@@ -522,7 +523,7 @@ def test_check_succeeds_after_add(attached):
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds_each_missing_rule_and_route(attached, damage):
+def test_check_finds_each_missing_rule_route_neighbour_and_link(attached, damage):
     DAMAGE[damage](attached)
     errors = check(attached, 0) + check(attached, 1)
     assert errors and all("\n" not in e for e in errors)

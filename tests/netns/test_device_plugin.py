@@ -231,7 +231,7 @@ def test_deleted_socket_is_created_again(node):
             wait((node.dir / "hca_shared.sock").exists, "the resource's socket exists")
 
 
-def test_plugin_registers_in_a_replaced_directory(node):
+def test_plugin_registers_again_after_the_kubelets_directory_is_replaced(node):
     node.configure(SHARED)
     node.start("--sandbox", "off")
     with Kubelet(node.dir) as kubelet:
@@ -333,9 +333,8 @@ def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
 
 
 def test_waiting_call_ends_with_its_caller_or_its_resource(node, pods):
-    """Calls that wait for the kubelet's list of pods end if their caller cancels or their resource is removed. More callers wait than the
-    limit permits; the process ends although a call may still
-    wait."""
+    """A call that waits for the kubelet's list of pods ends if its caller cancels or its resource is removed. Calls above the limit of
+    waiting calls are answered without the list. The process ends although a call may still wait."""
     conf = lambda name: {"configList": [{"resourceName": name, "resourcePrefix": "rdma", "rdmaHcaMax": 2,
                                          "selectors": {"drivers": ["mlx5_core"]}}]}
     node.configure(conf("a"))
@@ -472,7 +471,8 @@ def test_cdi_devices_replace_device_nodes(node):
         assert "/dev/infiniband/uverbs0" in [n["path"] for n in spec["devices"][0]["containerEdits"]["deviceNodes"]]
         assert spec["containerEdits"] == {"hooks": [{"hookName": "createRuntime", "path": "/opt/cni/bin/unirail-cni", "args": [
             "unirail", "memlock-hook", "1048576"]}]}
-        # First two resources; then the second has no devices, so that no specification of it would be valid; then the first is removed.
+        # Adds the resource vfs. Then vfs matches no device: its specification is removed, since one without devices is invalid. Then
+        # hca_shared is removed.
         node.configure({**SHARED, "resourceList": [other]})
         container, = kubelet.plugin("intel.com/vfs").allocate(sorted(kubelet.plugin("intel.com/vfs").devices())[:1])
         assert container["devices"] == [] and container["envs"]["PCIDEVICE_INTEL_COM_VFS"] in container["cdi"][0]

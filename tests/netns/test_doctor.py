@@ -150,7 +150,7 @@ def test_skipped_checks_are_reported_with_their_reason(tmp_path):
     (["--root", __file__], 1, "test_doctor.py:2: expected an absolute path"),
     (["what"], 2, "'what'"),
 ])
-def test_invalid_arguments_are_one_error_line(args, status, says):
+def test_invalid_arguments_of_doctor_give_one_error_line(args, status, says):
     p = doctor(*args)
     assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
     assert leftovers() == []

@@ -48,6 +48,6 @@ def test_faults_of_the_node_object_are_reported(tmp_path, pki, serve):  # noqa: 
          "the network operator keeps pods off this node until its driver container is ready")]
 
 
-def test_usage_errors_exit_with_2(tmp_path):
+def test_doctor_with_options_node_and_fix_is_a_usage_error(tmp_path):
     p = subprocess.run([labs.BINARY, "doctor", "--node", "n1", "--fix"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 2 and "--node reads only the API server" in p.stderr

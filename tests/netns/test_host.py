@@ -240,7 +240,7 @@ def test_addr_clean_removes_everything_of_the_interface(host):
     ("address 172.16.9.9 is taken by interface 'far1'", ["ens1", "--ipv4-ip", "172.16.9.9/24"]),
     ("rdma-default-route needs rdma-subnet", ["ens1", *V4, "--rdma-default-route"]),
 ])
-def test_invalid_input_is_one_error_line_and_changes_nothing(host, contains, args):
+def test_invalid_input_gives_one_error_line_and_changes_nothing(host, contains, args):
     ip(host.ns, "addr", "add", "172.16.9.9/24", "dev", "far1")
     ip(host.ns, "route", "add", "10.9.0.0/16", "dev", "far1", "table", "77")
     p = host.call("addr", *args)
@@ -265,7 +265,7 @@ def test_read_only_etc_is_refused_before_the_first_change(host):
     ("DHCP needs netplan, NetworkManager or systemd-networkd; none of them is on this host", ["addr"],
      {"INTERFACE": "ens1", "DHCP4": "true"}),
 ], ids=["no modprobe", "no mlxconfig", "no program for DHCP"])
-def test_missing_program_is_one_error_line_and_changes_nothing(host, tmp_path, contains, args, env):
+def test_missing_program_gives_one_error_line_and_changes_nothing(host, tmp_path, contains, args, env):
     run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
     (tmp_path / "recorded/sys").rename(host.root / "sys")
     host.refused(contains, *args, env=env)

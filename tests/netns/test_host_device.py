@@ -148,8 +148,8 @@ def altnames(ns, nic):
 
 @pytest.mark.parametrize("ifname", ["net1", "nic-0"])
 def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
-    """The original's ADD fails, because the kernel refuses the move (EEXIST). unirail's ADD succeeds, and DEL restores the altname. Other
-    altnames stay."""
+    """If an altname of the device is in use in the pod, the original's ADD fails, because the kernel refuses the move (EEXIST).
+    unirail's ADD renames the altname, and DEL restores it. ADD does not change the device's other altnames."""
     pod = lab.pod()
     bare(lab)
     ip(pod.ns, "link", "add", "other", "type", "veth", "peer", "name", "x")
@@ -163,15 +163,15 @@ def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
         assert altnames(lab.node, "rail0") == ["net1", "nic-0", "other"]
 
 
-# --- restored to its earlier state ---
+# --- DEL restores the device's state from before ADD ---
 
 RECORDS = pathlib.Path("/var/lib/cni/host-device")
 
 
 @pytest.fixture(autouse=True)
 def no_record_left(monkeypatch):
-    """Removes the records of the test's pods, which stay when the original deleted the pod or when the device was deleted with its
-    namespace."""
+    """Removes the records of the test's pods. A record remains if the original's DEL removed the device from the pod, or if the device
+    was deleted with its namespace."""
     ids = []
 
     class Pod(lab_module.Pod):
@@ -215,7 +215,7 @@ def as_is(lab, nic="rail0"):
     return {**{f: k.get(f) for f in ("address", "mtu", "ifalias", "ifname")}, "up": "UP" in k["flags"]}, lasting, connected
 
 
-def test_device_in_use_is_restored(dual, record):
+def test_del_restores_the_settings_of_a_device_that_the_node_uses(dual, record):
     """The original leaves the device down and without addresses; unirail restores the static addresses. It does not restore addresses with
     a lifetime, which a DHCP client adds again."""
     lab = dual
@@ -236,7 +236,7 @@ def test_device_in_use_is_restored(dual, record):
     assert as_is(lab) == down and not down[0]["up"] and not record(pod).exists()
 
 
-def test_failed_add_leaves_the_device_in_use(dual, record):
+def test_failed_add_restores_the_settings_of_a_device_that_the_node_uses(dual, record):
     lab = dual
     pod = lab.pod()
     before = in_use(lab)
@@ -245,7 +245,7 @@ def test_failed_add_leaves_the_device_in_use(dual, record):
     assert as_is(lab) == before and not record(pod).exists()
 
 
-def test_del_completes_a_restore_that_was_killed(dual, tmp_path, record):
+def test_next_del_completes_the_restore_of_a_killed_del(dual, tmp_path, record):
     """DEL is killed at its n-th request to the kernel, for every n; the next DEL completes the restore."""
     lab = dual
     c, before = conf(), in_use(lab)
@@ -316,7 +316,8 @@ def test_repeated_del_succeeds(lab):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
 def test_del_without_namespace_frees_the_address(lab, netns):
-    """The original keeps the address without a netns (cni#1167) and fails if the file of the netns does not exist."""
+    """If CNI_NETNS is empty, the original's DEL does not release the address (cni#1167); if the file of the namespace does not exist,
+    the original's DEL fails."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
     assert files(lab)
@@ -408,8 +409,9 @@ def injected(lab, tmp_path, what, n):
 
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
-def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
-    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost."""
+def test_add_is_undone_after_any_failed_kernel_request(lab, tmp_path, call):
+    """strace injects EIO. An error in sendto prevents the request; an error in recvmsg loses the answer to a request that the kernel has
+    executed."""
     c, pod = conf(host_local(lab)), lab.pod()
     bare(lab)
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -426,7 +428,7 @@ def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_del_restores_the_device_after_a_kill_at_any_request(lab, tmp_path, verb):
-    """After a kill at any request to the kernel the next DEL restores the device."""
+    """ADD or DEL is killed at its n-th request to the kernel, for every n; the next DEL restores the device."""
     c = conf(host_local(lab))
     bare(lab)
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -511,7 +513,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds_each_kind_of_damage(lab, damage):
+def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, damage):
     pod, c = lab.pod(), conf(STATIC4)
     c["prevResult"] = lab.add(c, pod)
     lab.ok("CHECK", c, pod)
@@ -695,7 +697,8 @@ def test_unirail_cni_creates_the_same_state_as_the_plugin_chain(make_lab):
 
 
 def test_deletion_by_group_deletes_no_moved_device(lab):
-    """DEL deletes the links of unirail's group at once, but no device that was in this group before, as on a node that is itself a pod."""
+    """DEL deletes all links of unirail's group with one request, but not a device that was in this group before ADD, as on a node that
+    is itself a pod."""
     lab.rail_pools()
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
     c, pod = lab.rails(rails(lab)), lab.pod()
@@ -706,7 +709,7 @@ def test_deletion_by_group_deletes_no_moved_device(lab):
 
 
 @pytest.mark.parametrize("break_it", ["unknown master", "invalid table of sbr"])
-def test_failed_rail_restores_the_device(lab, break_it):
+def test_failed_add_of_another_rail_restores_the_device(lab, break_it):
     lab.rail_pools()
     bare(lab)
     ip(lab.node, "link", "set", "rail0", "group", GROUP)

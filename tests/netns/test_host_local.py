@@ -109,7 +109,7 @@ def test_configuration_with_a_single_range_is_accepted(tmp_path, plugins):
     for c in ("c1", "c2", "c3"):
         x, y = (json.loads(s.call("ADD", c).stdout) for s in (a, b))
         for r in (x, y):
-            r.pop("code", None)  # an exhausted range has code 11, so that a runtime may try again
+            r.pop("code", None)  # the codes differ: unirail's error for an exhausted range has code 11, so that a runtime may try again
         assert x == y
     assert a.files() == b.files()
 
@@ -128,7 +128,7 @@ def test_dns_is_read_from_resolv_conf(tmp_path, plugins):
     {"ranges": [[{"subnet": "10.7.0.0/29", "rangeStart": "10.9.0.1"}]]},
     {"ranges": [[{"subnet": "10.7.0.0/29"}], [{"subnet": "10.7.0.0/28"}]]},
 ])
-def test_refusals_equal_debians(tmp_path, plugins, ipam):
+def test_errors_for_invalid_ranges_equal_debians(tmp_path, plugins, ipam):
     candidate, reference = (Store(tmp_path / n, w, **ipam) for n, w in (("o", plugins), ("t", REFERENCE)))
     a, b = candidate.call("ADD", "c1"), reference.call("ADD", "c1")
     assert a.returncode == b.returncode == 1

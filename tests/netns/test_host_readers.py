@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's netplan with systemd-networkd, NetworkManager and systemd-networkd each bring the interface up from the files that
-`unirail host addr` wrote. Afterwards `unirail host plan` has no step: the state after a boot is the state after the apply. The programs run
-in a network namespace, in a separate root directory (tests/netns/readers)."""
+"""Debian's netplan with systemd-networkd, NetworkManager and systemd-networkd each bring the interface up from the files that `unirail
+host addr` wrote. Afterwards `unirail host plan` reports nothing to do: after a boot the programs create the state that unirail
+configured. The programs run in a network namespace, in a separate root directory (tests/netns/readers)."""
 import json
 import os
 import pathlib
@@ -33,7 +33,7 @@ NETWORKD = "exec chroot . /lib/systemd/systemd-networkd\n"
 READERS = {
     "netplan": "chroot . /usr/libexec/netplan/generate\n" + NETWORKD,
     "networkd": NETWORKD,
-    # Configures the existing interfaces and ends; it needs no D-Bus.
+    # With these options NetworkManager configures the existing interfaces and ends; it needs no D-Bus.
     "networkmanager": "exec chroot . /usr/sbin/NetworkManager --no-daemon --configure-and-quit=initrd\n",
 }
 
@@ -47,7 +47,7 @@ def readers():
 def host(tmp_path):
     h = Host(tmp_path)
     far = ns_add("far")
-    # In another namespace the peer may have any address; it serves DHCP.
+    # The peer of ens1 gets a namespace of its own, where it may have any address; the DHCP test runs its server there.
     h.far = far
     ip(h.ns, "link", "set", "far1", "netns", far)
     ip(far, "link", "set", "far1", "up")
@@ -156,7 +156,8 @@ BOND_FAULTS = {"netplan": ["rror"], "networkd": ["Unknown", "Invalid", "Failed t
 @pytest.mark.parametrize("name", READ_BACK)
 def test_bond_file_is_parsed_without_errors(host, readers, tmp_path, monkeypatch, name):
     host.put("/etc/hostname", "node1\n")
-    (host.root / BOOT_ID.lstrip("/")).unlink()  # without boot_id, the root is not that of the running host: only files are written
+    # without boot_id in the root directory, unirail does not treat the root as the running host, and only writes files
+    (host.root / BOOT_ID.lstrip("/")).unlink()
     host.call("addr", "bond7", *BOND, "--persist", name)
     monkeypatch.setitem(READERS, name, READ_BACK[name])
     ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")

@@ -117,8 +117,8 @@ def test_failed_add_on_a_kernel_without_vlan_or_bond_is_undone(lab, chained_plug
 
 
 def test_unknown_options_are_logged(lab, chained_plugins):
-    """ifacer logs and ignores unknown options, which the original ignores too. It also ignores a malformed option at the first place, which
-    the original refuses."""
+    """ifacer logs and ignores an unknown bond option, which the original ignores too, and a malformed first option, which the original
+    refuses."""
     bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
     c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=chained_plugins)
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err

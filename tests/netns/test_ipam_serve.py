@@ -138,7 +138,7 @@ def store_taken(server):
         yield
 
 
-# --- the API, with a client of another project ---
+# --- the API, called by Python's HTTP client ---
 
 
 def test_paths_of_spiderpools_api_are_served(server):
@@ -182,7 +182,7 @@ def test_errors_have_the_format_of_go_openapi(server):
     c.request("POST", "/v1/ipam/ip", "{}", plain)
     r = c.getresponse()
     assert r.status == 415 and json.loads(r.read())["code"] == 415
-    c.request("PUT", "/v1/ipam/ip")  # the connection stays open
+    c.request("PUT", "/v1/ipam/ip")  # on the same connection, which the server does not close after the error 415
     r = c.getresponse()
     assert r.status == 405 and r.getheader("Allow") == "POST,DELETE" and r.read()
     c.close()
@@ -273,7 +273,8 @@ def test_silent_and_slow_clients_delay_no_other_client(server):
     for i in range(50):
         assert server.plan(f"c{i}")[0] == 200
     assert time.monotonic() - began < 5
-    # The oldest incomplete requests give way to new ones; the others time out after ten seconds, however many bytes they send.
+    # At the connection limit the server closes the connections with the oldest incomplete requests and accepts new ones; the other requests
+    # time out after ten seconds, however many bytes their clients send.
     for s in slow:
         s.settimeout(15)
     until = time.monotonic() + 9
@@ -317,7 +318,8 @@ def test_connection_over_the_limit_gets_status_503(server):
 
 
 def test_connection_limit_leaves_descriptors_for_the_store(server):
-    """With a limit of 50 descriptors the server accepts 10 connections at once, so that the store can open its files."""
+    """If the process may open 50 descriptors, the server accepts at most 10 concurrent connections, so that the store can open its
+    files."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
 
@@ -378,7 +380,7 @@ def test_disconnected_clients_affect_no_other_client(server):
     assert server.stop() == 0
 
 
-def test_other_users_are_refused(server):
+def test_processes_of_other_users_are_refused(server):
     server.start()
     assert server.path.stat().st_mode & 0o7777 == 0o600
     code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
@@ -421,7 +423,7 @@ def test_hundred_concurrent_clients_get_distinct_addresses(server):
 
 @pytest.fixture
 def direct(server, plugins):
-    """Runs the plugin as a process on the same store: direct("ADD", container)."""
+    """Runs the IPAM plugin spiderpool as a process that uses the server's store directly: direct("ADD", container)."""
     ns = ns_add("direct")
     yield lambda command, container: one_direct(server, plugins, ns, command, container)
     ns_del(ns)

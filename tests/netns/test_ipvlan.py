@@ -25,8 +25,8 @@ def files(lab):
 @pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
                          ids=["l2", "l3", "master in the pod"])
 def test_kernel_without_ipvlan_is_reported_before_any_change(lab, more):
-    """The error is the kernel's, before any change. The original's error is `failed to rename ipvlan`, about a link in the pod, which
-    hides the kernel's error."""
+    """ADD returns the kernel's error before it changes anything. The original's error is `failed to rename ipvlan`, about a link in the
+    pod, and hides the kernel's error."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
     before = state(lab.node), pod.state()
@@ -62,16 +62,17 @@ def test_two_interfaces_in_prev_result_without_a_master_are_refused(lab):
 
 
 def test_unknown_cni_args_are_ignored(lab):
-    """The original does not read CNI_ARGS: arguments that macvlan rejects are ignored."""
+    """ipvlan, like the original, does not read CNI_ARGS, so it ignores arguments that macvlan rejects."""
     lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", contains="Operation not supported (EOPNOTSUPP)")
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 def test_del_succeeds_without_the_master(lab, netns):
-    """The original's DEL fails without a master, since it searches the device of the default route."""
+    """If the configuration has no master, the original's DEL fails, since it searches for the device of the default route, which this test
+    deletes."""
     pod, c = lab.pod(), conf(host_local(lab))
     del c["master"]
-    lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # DEL deletes any link of this name
+    lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # the DEL of ipvlan deletes the link net1 whatever its kind is
     assert files(lab)
     ip(lab.node, "route", "del", "default")
     lab.delete(c, pod, netns=netns)
@@ -95,8 +96,8 @@ def test_gc_releases_addresses_of_unlisted_containers(lab):
     assert files(lab) == []
 
 
-def test_ipvlan_rail_of_unirail_cni_fails_before_other_networks(lab):
-    """The error comes before the network of the other plugin is attached."""
+def test_unirail_cni_with_an_ipvlan_rail_fails_before_it_attaches_any_network(lab):
+    """unirail-cni reports the missing ipvlan before it executes the plugin of another project, `bridge`."""
     lab.rail_pools()
     nets = lab.all_networks()
     nets[0]["plugins"] = [{"type": "bridge", "bridge": "cbr0", "ipam": host_local(lab)}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches whose server makes mistakes or has forgotten old versions: `unirail kube get --watch` against scripted
+"""Watches whose server sends invalid responses, or no longer has old resource versions: `unirail kube get --watch` against scripted
 responses."""
 import json
 import subprocess
@@ -118,14 +118,14 @@ def test_watch_continues_at_its_resource_version(watch):
     assert w.server.requests == 4
 
 
-def test_reconnect_reads_the_servers_version_first(watch):
+def test_reconnected_watch_reads_the_servers_resource_version_first(watch):
     w = watch(listed(5, thing("a", 1)), h2.close, listed(6), watched(event("ADDED", thing("b", 6)), end=False))
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6")
 
 
-def test_lower_version_after_a_restore_causes_a_list(watch):
-    """The server's version is lower than the client's: a watch from the client's version would never report
-    anything."""
+def test_lower_resource_version_after_a_restore_causes_a_list(watch):
+    """The server's resourceVersion is lower than the client's: a watch from the client's resourceVersion would not report the server's
+    changes."""
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
@@ -177,7 +177,7 @@ def test_repeated_403_of_a_list_is_logged_once(watch):
 
 
 def test_429_of_a_watch_waits_for_retry_after(watch):
-    """API servers answer with 429 for a second after a CRD was created."""
+    """For about one second after a CRD is created, API servers answer requests for its objects with 429."""
     w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
                                          "message": "storage is (re)initializing"}), listed(5), OPEN)
     w.wait_requests(3)
@@ -191,6 +191,6 @@ def test_watch_is_printed_as_json(watch):
     w.wait(json.dumps({"type": "ADDED", "object": thing("a", 1)}, separators=(",", ":")))
 
 
-def test_list_from_the_cache_restarts_after_a_restore(watch):
+def test_watch_with_option_cached_lists_again_after_a_restore(watch):
     w = watch(listed(50, thing("a", 1)), h2.close, listed(30), listed(30, thing("b", 2)), OPEN, more=("--cached",))
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 2", "DELETED thing a 1")

@@ -79,7 +79,8 @@ def test_concurrent_adds_with_host_local_get_distinct_addresses(lab, tmp_path):
 
 
 def test_concurrent_pods_do_not_affect_each_other(make_lab):
-    """ADD and DEL of whole pods run concurrently: links, rules and the node's part of one pod do not affect another pod."""
+    """ADD and DEL of whole pods run concurrently: the links and rules of one pod, and its links and routes on the node, do not affect
+    another pod."""
     lab = make_lab(rails=2)
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
@@ -129,8 +130,8 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 
 @pytest.mark.parametrize("call", MOMENTS)
 def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path, call):
-    """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
-    the next ADD succeeds."""
+    """strace kills ADD with SIGKILL at up to six of its system calls of one kind, from the first to the last; the runtime's DEL then
+    leaves nothing, and the next ADD succeeds."""
     lab.rail_pools(reuse_delay="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)

@@ -74,7 +74,7 @@ def test_result_is_printed_in_every_cni_version(lab, version):
 
 
 def test_result_has_the_bytes_of_the_original(lab):
-    """Sorted keys, four spaces, no end of line: as recorded from the current original."""
+    """The JSON has sorted keys, an indentation of four spaces and no newline at its end, as recorded from the current original."""
     pod = lab.pod()
     conf = lab.macvlan("rail0", {"type": "static", "addresses": STATIC4["addresses"]},
                        mac="a6:a5:43:44:2e:f3")
@@ -214,7 +214,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds_each_kind_of_damage(lab, damage):
+def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, damage):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     conf["prevResult"] = lab.add(conf, pod)
@@ -325,7 +325,7 @@ def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifnam
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
+def test_del_deletes_the_link_of_an_add_killed_before_the_rename(lab, tmp_path):
     """ADD is killed at each of its requests to the kernel; DEL also finds a link that still has its temporary name."""
     for n in range(1, 30):
         pod = lab.pod()
@@ -341,8 +341,9 @@ def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
 
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
-def test_failed_kernel_request_leaves_nothing(lab, tmp_path, call):
-    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost."""
+def test_add_is_undone_after_any_failed_kernel_request(lab, tmp_path, call):
+    """strace injects EIO. An error in sendto prevents the request; an error in recvmsg loses the answer to a request that the kernel has
+    executed."""
     pod = lab.pod()
     before = state(lab.node), pod.state()
     for n in range(1, 30):

@@ -23,7 +23,7 @@ def where(tmp_path):
     return {"candidate": folder, "reference": REFERENCE}
 
 
-# --- each format, added by one program and deleted by the other ---
+# --- each chain of plugins: added by unirail and deleted by Debian's plugins, and the reverse ---
 
 
 def host_local(lab, *nets, **more):
@@ -104,7 +104,7 @@ def test_del_succeeds_after_the_namespace_was_deleted(lab, where, maker, deleter
     assert held(lab) == []
 
 
-# --- libcni's cache, recorded ---
+# --- recorded files of libcni's cache ---
 
 
 @pytest.mark.parametrize("path", sorted((HOSTS / "libcni-1.3.0").glob("*")), ids=lambda p: p.name[:11])
@@ -177,7 +177,7 @@ def m(lab, where):
 
 
 @pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "HEAD"])
-def test_pod_of_multus_is_deleted(lab, where, head):
+def test_pod_that_multus_attached_is_deleted(lab, where, head):
     m = Migrated(lab, where, head)
     m.add()
     assert m.ok().err == ""
@@ -187,7 +187,7 @@ def test_pod_of_multus_is_deleted(lab, where, head):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
-def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
+def test_pod_that_multus_attached_is_deleted_without_a_namespace(m, netns):
     """The namespace does not exist, as after a reboot. The pod has no moved NIC, which would be deleted with the namespace."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
@@ -196,7 +196,8 @@ def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
 
 
 def test_delegates_are_deleted_in_reverse_with_cached_inputs(m):
-    """A plugin of another project is passed the interface, CNI_ARGS, its keys, prevResult and runtimeConfig."""
+    """DEL passes to a plugin of another project the interface name, CNI_ARGS, the keys of its configuration, prevResult and
+    runtimeConfig."""
     log = m.lab.tmp / "log"
     script = m.candidate / "foreign"
     script.write_text(f'#!/bin/sh\nprintf "%s %s %s %s\\n" "$CNI_COMMAND" "$CNI_IFNAME" "$CNI_ARGS" "$(cat)" >>{log}\n')
@@ -286,7 +287,7 @@ def test_files_of_other_pods_stay(m):
     m.check_removed()
 
 
-def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
+def test_del_of_a_pod_that_unirail_attached_leaves_files_of_multus(m):
     """DEL of a pod that unirail attached leaves the files that Multus wrote for other pods of the node."""
     m.add()
     own = m.lab.pod("own")
@@ -304,8 +305,9 @@ def test_unirail_as_delegate_leaves_the_scratch_file_of_multus(m):
     assert c.status == 0 and link_names(pod.ns) == ["lo"] and m.multus.files(pod) == [pod.id], c
 
 
-def test_del_takes_over_from_multus_with_unirail_as_delegate(m):
-    """unirail takes over from Multus, one of whose delegates was unirail-cni."""
+def test_unirail_cni_deletes_a_pod_that_multus_attached_with_unirail_as_delegate(m):
+    """Multus attached the pod with unirail-cni as one of its delegates; then the node migrates, and the runtime calls unirail-cni
+    instead of Multus."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
     m.multus.add(pod, m.confs[2], conf, run=False)
@@ -426,7 +428,7 @@ def test_cache_entry_has_the_whole_configuration(m):
 
 
 def test_cache_entry_of_unirail_is_removed_with_the_pod(m):
-    """DEL by unirail-cni deletes all networks at once, and then the cache entry."""
+    """One DEL by unirail-cni deletes all networks of the pod, and then its cache entry."""
     attach(m)
     other = m.lab.pod("other")
     attach(m, pod=other, conf=m.lab.rails([{"name": "only", "plugins": [macvlan(host_local(m.lab, "172.16.9.0/24"))]}],
@@ -460,7 +462,6 @@ def test_failed_add_leaves_no_cache_entry(m):
 
 
 def test_add_fails_if_its_cache_entry_cannot_be_written(m):
-    """A pod is not added without its cache entry."""
     conf = back(m)
     conf["cniDir"] = str(m.lab.tmp / "file")
     (m.lab.tmp / "file").write_text("")
@@ -493,14 +494,14 @@ def test_gc_removes_cache_entries_of_deleted_pods(m):
     gc = {**conf, "cni.dev/valid-attachments": [{"containerID": pods[0].id, "ifname": "eth0"}]}
     m.lab.ok("GC", gc, pods[0], plugins=m.candidate)
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
-    m.lab.ok("GC", conf, pods[0], plugins=m.candidate)  # GC without a list removes nothing
+    m.lab.ok("GC", conf, pods[0], plugins=m.candidate)  # GC without cni.dev/valid-attachments removes nothing
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
     for pod in pods[:3]:
         m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.candidate)
 
 
 def test_multus_plugin_directory_has_precedence(m):
-    """Multus' directory of plugins takes precedence, for unirail and for the plugins that it executes."""
+    """Multus' directory of plugins (binDir) precedes the directories of CNI_PATH, for unirail and for the plugins that it executes."""
     folder = m.lab.tmp / "bin"
     folder.mkdir()
     log = m.lab.tmp / "log"

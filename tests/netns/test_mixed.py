@@ -48,7 +48,7 @@ def test_default_network_of_another_plugin_is_executed(lab):
     assert lab.state_dir.exists()
 
 
-def test_failing_rails_undo_the_default_network(lab):
+def test_default_network_is_deleted_if_a_rail_fails(lab):
     conf, pod = mixed(lab), lab.pod()
     conf["networks"][2]["plugins"][0]["master"] = "nic9"
     e = lab.fail("ADD", conf, pod, ifname="eth0", CNI_PATH=path(lab), contains="nic9")
@@ -122,7 +122,7 @@ def test_ipv6_only_pod_is_attached(make_lab):
         assert ping(pod.ns, dev, f"fd00:16:{i}::1")
     assert [r[1:] for r in rules(pod.ns, "-6")][1:3] == [("fd00:16:2::10", None, "102"),
                                                         ("fd00:16:1::10", None, "101")]
-    assert [r[1] for r in rules(pod.ns)] == ["all"] * 3  # nothing of IPv4
+    assert [r[1] for r in rules(pod.ns)] == ["all"] * 3  # IPv4 has only the kernel's three default rules
     lab.ok("CHECK", conf, pod, ifname="eth0")
     lab.delete(conf, pod, ifname="eth0")
     same(same_shape(before), same_shape(state(lab.node)), "the node")
@@ -144,7 +144,8 @@ def test_gc_restores_the_node(lab):
 
 
 def test_second_add_succeeds_after_a_change_of_the_nodes_address(lab):
-    """The node gets another address between the ADDs of two pods. The second ADD succeeds beside the routes that the first ADD created."""
+    """The node gets another address between the ADDs of two pods. The second ADD succeeds although the routes that the first ADD created
+    still exist."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     first, second = lab.pod(), lab.pod()

@@ -264,7 +264,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
-def test_check_finds_each_kind_of_damage(lab, damage):
+def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, damage):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))

@@ -199,7 +199,7 @@ def test_check_of_sbr_and_macvlan_succeeds_after_add(make_lab, chained_plugins, 
     (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
     (["link", "del", "net1"], "Link not found"),
 ])
-def test_check_finds_each_kind_of_damage(lab, chained_plugins, broken, contains):
+def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, chained_plugins, broken, contains):
     """The original's CHECK always succeeds."""
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4)

@@ -108,7 +108,7 @@ def test_missing_device_is_reported_as_json():
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),
     (["a", "b"], "'b'"),
 ])
-def test_usage_errors_exit_with_2(args, says):
+def test_doctor_with_options_node_and_fix_is_a_usage_error(args, says):
     p = client(*args)
     assert p.returncode == 2 and p.stdout == "" and says in p.stderr and p.stderr.count("\n") == 1
 

@@ -77,7 +77,7 @@ def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volum
     assert not (volume / "seen").exists()
 
 
-def test_common_definitions_of_tenants_are_admitted(node_with_agent):  # noqa: F811
+def test_common_definitions_of_an_untrusted_namespace_are_attached(node_with_agent):  # noqa: F811
     """Definitions of every kind that users have in their own namespaces are attached, although the namespace is not trusted."""
     w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")

@@ -78,7 +78,7 @@ def review(o):
         "resource": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "resource": "spiderippools"}}}).encode()
 
 
-def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
+def test_review_without_the_token_gets_404_before_its_body_is_read(cluster, replica, ns):
     c = replica("c").leads()
     registered(cluster)
     token = tokens(cluster, ns)[0]
@@ -408,7 +408,8 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
                                                                + h["clientConfig"]["url"].rsplit("/", 1)[1]}}
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
     wait(lambda: send(new, PATH, review(pool(6)))[0] == 200, "the new controller accepts the path without a token")
-    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")  # the path that the API server calls
+    # proves that the API server calls the new replica under the path that is registered
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leader"] == 0

@@ -173,8 +173,9 @@ def test_agent_token_removes_only_stale_resources_of_its_node(emptied):
         emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
-    """In blocks of other nodes an agent may only write the entries that exchange addresses."""
+def test_agent_token_only_requests_borrows_and_returns_addresses_in_blocks_of_other_nodes(emptied):
+    """In blocks of other nodes an agent may only write its own node's requests, and the entries by which its node borrows and returns
+    addresses."""
     emptied.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
         "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, unavailable=3))
@@ -210,7 +211,8 @@ def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
 
 
 def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
-    """In its own blocks an agent may write every field except entries of addresses that other nodes have."""
+    """In its own blocks an agent may write all entries except those of addresses that other nodes have borrowed. It may give up a block,
+    but not transfer it to another node."""
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
@@ -244,7 +246,7 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
 
 
 def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emptied):
-    """An agent may write endpoints of its own node, and the fields that request a retained address."""
+    """An agent may write endpoints of its own node, and, in endpoints of other nodes, the fields that request a retained address."""
     emptied.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     emptied.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
     emptied.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
@@ -300,7 +302,8 @@ def test_agent_token_writes_only_two_annotations_of_pools(emptied):
 
 
 def test_controller_token_writes_only_networks_of_spidermultusconfigs(emptied):
-    """The controller's token writes networks of SpiderMultusConfigs, and adopts networks without a controller."""
+    """The controller's token writes only NetworkAttachmentDefinitions whose controller in ownerReferences is a SpiderMultusConfig, and
+    may make a SpiderMultusConfig the controller of one that has no controller there."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     emptied.refused("controller", only, "POST", NADS, nad("x"))
     emptied.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))

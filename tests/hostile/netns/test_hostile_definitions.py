@@ -60,7 +60,7 @@ def refused(lab, agent, definition, *contains, **more):
     lab.ok("DEL", c, pod, ifname="eth0")
 
 
-def test_multus_with_plugins_of_a_volume_is_refused(lab, agent, volume, tmp_path):
+def test_untrusted_multus_definition_with_plugins_in_a_volume_is_refused(lab, agent, volume, tmp_path):
     seen = tmp_path / "root"
     spy(volume / "mine", seen)
     definition = {"cniVersion": "1.0.0", "name": "evil", "type": "multus", "binDir": str(volume),
@@ -72,7 +72,7 @@ def test_multus_with_plugins_of_a_volume_is_refused(lab, agent, volume, tmp_path
 
 
 @pytest.mark.parametrize("plugin", ["multus-shim", "unirail-cni", "ifacer"])
-def test_plugins_that_change_the_node_are_refused(lab, agent, plugin):
+def test_untrusted_definition_with_a_plugin_that_changes_the_node_is_refused(lab, agent, plugin):
     links = link_names(lab.node)
     refused(lab, agent, {"cniVersion": "1.0.0", "name": "evil", "plugins": [
         {"type": plugin, "interfaces": ["rail0"], "vlanID": 100}, {"type": "macvlan", "master": "rail0.100"}]},
@@ -113,8 +113,8 @@ def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
     assert not seen.exists()
 
 
-def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
-    """An otherwise valid definition is refused if a key names the node, or a file, directory or socket of the node."""
+def test_untrusted_definition_with_a_key_that_names_files_of_the_node_is_refused(lab, agent, volume):
+    """An otherwise valid untrusted definition is refused if a key names the node, or a file, directory or socket of the node."""
     at = str(volume / "x")
     ipam = {"pool_dir": at, "state_dir": at, "server_state_dir": at, "hostlocal_dir": at, "ipam_unix_socket_path": at,
             "node_name": "other"}
@@ -159,7 +159,7 @@ def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
 
 
 @pytest.mark.parametrize("kind", ["macvlan", "vlan", "host-device", "sriov", "ib-sriov", "ipoib", "tuning", "multus", "bridge"])
-def test_single_plugin_with_an_interface_plugin_as_ipam_is_refused(lab, kind):
+def test_plugin_called_without_unirail_cni_refuses_an_interface_plugin_as_ipam(lab, kind):
     pod = lab.pod()
     c = {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": kind}}
     lab.fail("ADD", c, pod, 7, contains=[f"conf.ipam.type is '{kind}', which makes interfaces"])

@@ -43,7 +43,6 @@ def test_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
 
 
 def test_network_directory_that_is_a_link_is_refused(lab, disk):
-    """The link is in place of the network's directory."""
     link(disk / "real" / "net", disk / "secret", UID)
     refused(lab, local(disk / "real"), f"'{disk}/real/net'")
     assert list((disk / "secret").iterdir()) == []

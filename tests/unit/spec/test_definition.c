@@ -70,7 +70,7 @@ static void test_definitions_that_tenants_use_today_are_accepted(void **state)
 	passes("{}");
 }
 
-static void test_plugins_that_change_the_node_are_refused(void **state)
+static void test_untrusted_definition_with_a_plugin_that_changes_the_node_is_refused(void **state)
 {
 	(void)state;
 	refused("{\"type\":\"multus\",\"binDir\":\"/var/lib/kubelet/pods/u/volumes/x\"}",
@@ -230,7 +230,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_definitions_that_tenants_use_today_are_accepted),
-		cmocka_unit_test(test_plugins_that_change_the_node_are_refused),
+		cmocka_unit_test(
+			test_untrusted_definition_with_a_plugin_that_changes_the_node_is_refused),
 		cmocka_unit_test(test_interface_plugins_are_refused_as_ipam),
 		cmocka_unit_test(test_keys_for_files_of_the_node_are_refused),
 		cmocka_unit_test(test_log_files_are_refused_in_new_definitions),

@@ -135,12 +135,12 @@ static void test_review_of_another_kind_is_refused(void **state)
 	thing(REVIEW("x.io", "v1", "Other", "good"), 200,
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
-	      "/validate-thing received 'Other' of 'x.io', expected 'Thing' of 'x.io': correct the webhook's "
+	      "/validate-thing received kind 'Other' of group 'x.io', expected kind 'Thing' of group 'x.io': correct the webhook's "
 	      "rules\",\"reason\":\"BadRequest\",\"code\":400}}}");
 	thing(REVIEW("x.io", "v2", "Thing", "good"), 200,
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
-	      "/validate-thing received version 'v2' of Thing, expected 'v1': install the definitions of this "
+	      "/validate-thing received version 'v2' of Thing, expected 'v1': install the CRDs of this "
 	      "controller's release\",\"reason\":\"BadRequest\",\"code\":400}}}");
 }
 

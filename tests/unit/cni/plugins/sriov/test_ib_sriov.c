@@ -89,8 +89,9 @@ static void test_guid_is_taken_from_the_pool_by_vf_number(void **state)
 	assert_true(guid == 0x02000000000001ff);
 	ASSERT_EQ(ib_guid_from_pool(&p, 256, &guid, &e), -ERANGE);
 	ASSERT_STR_EQ(e.text,
-		      "conf.guidPool has 256 GUIDs, and this is VF 256 of the node (counting "
-		      "those that its HCAs could have, from 0): make the pool larger");
+		      "conf.guidPool has 256 GUIDs, too few for VF 256 of the node (VFs are "
+		      "numbered from 0 over all VFs that the node's HCAs support): make the pool "
+		      "larger");
 	assert_true(ib_guid_pool_parse("", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:00-", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:01-02:00:00:00:00:00:01:00", &p, &e) <
