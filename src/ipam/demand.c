@@ -62,7 +62,7 @@ void needs_sum(const struct needs *const *v, size_t n, struct needs *ret)
 	free(all);
 }
 
-/* Counts the addresses of the pool that could be allocated, up to `enough`. */
+/* Counts the pool's addresses that this node can allocate, up to `enough`. */
 static uint32_t here(const struct select_facts *f, const struct pool *p, uint32_t enough)
 {
 	struct ipaddr a;
@@ -146,8 +146,8 @@ static bool is_here(const struct pool_list *l, const struct ipaddr *a)
 	return false;
 }
 
-/* Adds a requested address that a peer may own: one in `open`, the addresses of a shared pool that
- * nodes may allocate. */
+/* Adds a requested address that this node does not own, if a peer may own it: the address is in
+ * `open`, the addresses of a shared pool that any node may allocate. */
 static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)

@@ -12,7 +12,9 @@
 
 struct need {
 	char *pool;
-	uint32_t count, missing; /* missing: not available here, or reserved for earlier requests */
+	/* missing: how many of `count` this node cannot allocate, because it has no free address
+	 * or needs it for earlier requests */
+	uint32_t count, missing;
 };
 
 /* An address that a request needs and that this node does not own: the user requested it by name,
@@ -35,8 +37,8 @@ struct needs {
 void needs_done(struct needs *n);
 /*
  * Fills ret, which must be empty, with the sums of `count` of n needs: one entry for each pool
- * whose count is not 0, sorted by name, without `missing` and addresses requested by name. Costs
- * n log n of all entries.
+ * whose count is not 0, sorted by name, without `missing` and addresses requested by name. Takes
+ * O(m log m) time for a total of m entries.
  */
 void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
 

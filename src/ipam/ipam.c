@@ -224,7 +224,7 @@ static const struct ipam_valid *owner_from(const struct owners *o, const char *c
 }
 
 /* Returns whether an owner matches container and interface. A file of an early release of
- * host-local names no interface: it matches every owner of its container that names one. */
+ * host-local names no interface: it matches if any owner of its container names an interface. */
 static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, ifname);
@@ -315,7 +315,8 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *ow
 		return 0;
 	if (l && l->state != LEASE_FREE)
 		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-				"cannot retain %s for '%s/%s': it has another owner",
+				"cannot retain %s for '%s/%s': it is in use, in quarantine or "
+				"retained for another pod",
 				ip_str(&a->ip, text), owner->pod_namespace, owner->pod_name);
 	n.address = *a;
 	n.state = LEASE_RETAINED;

@@ -23,8 +23,8 @@ struct ipam_paths {
 	int lock_ms;	  /* time to wait for the lock; 0: 30 s */
 	/*
 	 * Only calls that change nothing are allowed (others: -EROFS). Nothing is written: a store
-	 * that was never used is empty, and a lagging anchor and temporary files of a killed
-	 * process stay.
+	 * that was never used is not created and counts as empty; an anchor that lags behind the
+	 * journal and the temporary files of a killed process are not touched.
 	 */
 	bool read_only;
 	int64_t (*now_ms)(void); /* returns ms since the epoch; NULL: the real clock */
@@ -152,7 +152,7 @@ int ipam_quarantine_many(struct ipam *i, const struct ipam_conflict *v, size_t n
 int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, size_t n,
 	    struct err *e);
 
-/* For `unirail pool`. */
+/* One address with its state and owner, as `unirail pool` shows it. */
 struct ipam_record {
 	struct ipaddr ip;
 	const char *pool; /* name of the pool; "": no pool has the address now */
@@ -182,7 +182,8 @@ int ipam_check(struct ipam *i, struct buf *b, struct err *e);
  * so that the node treats its blocks as those of a lost log; then journal and anchor are moved
  * aside. Each step is durable before the next: after a crash between two steps ipam_open() still
  * refuses the journal. *aside: the journal's new path, freed by the caller; NULL: the journal is
- * intact. The latest RECREATED_RETAINED such files are kept. No agent may have the store open.
+ * intact. Of the journals moved aside only the latest RECREATED_RETAINED are retained. No agent may
+ * have the store open.
  */
 enum { RECREATED_RETAINED = 8 };
 int ipam_recreate(const struct root *r, const struct ipam_paths *p, const char *blocks,

@@ -44,7 +44,7 @@ struct report_tally {
 	uint64_t total, reserved, used, adopted, sticky, cooldown, quarantined, free;
 };
 int report_address(const char *text, struct ipaddr *ret, struct err *e);
-/* Parses the number of addresses to show, with errors like report_address(). */
+/* Parses the number of addresses to show; -EINVAL: it is not a number from 1 to 100000. */
 int report_count(const char *text, uint64_t *ret, struct err *e);
 
 #endif

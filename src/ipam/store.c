@@ -431,8 +431,9 @@ static int move(const struct root *r, const char *from, const char *to, struct e
 	return 0;
 }
 
-/* Moves the journal before its anchor: if a crash left the journal without the anchor, a journal of
- * an earlier release would be accepted as complete. */
+/* Moves the journal before its anchor: in the reverse order a crash could leave the damaged
+ * journal without its anchor, and if an earlier release wrote it (a first line without id), it
+ * would be accepted as complete. */
 static int move_aside(const struct ipam *i, const char *journal, char **aside, struct err *e)
 {
 	auto_free char *to = xasprintf("%s/%s%" PRId64, i->state_dir, aside_name, i->now_ms());

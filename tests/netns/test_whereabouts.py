@@ -21,7 +21,7 @@ def plugins(tmp_path_factory):
 
 
 class Caller:
-    """A pod as an IPAM plugin sees it: its namespace does not exist."""
+    """A pod for calls of the IPAM plugin alone, which does not open the pod's network namespace: the namespace does not exist."""
 
     def __init__(self, name):
         self.name, self.netns = name, "/run/netns/unirail-test-not-there"
@@ -133,7 +133,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert held(lab) == {}
 
 
-def test_full_range_of_the_last_rail_undoes_all_rails(lab):
+def test_add_undoes_all_rails_when_the_range_of_the_last_rail_is_exhausted(lab):
     c = rails(lab)
     c["networks"][2]["plugins"][0]["ipam"]["range_end"] = "172.16.2.10"
     first, second = lab.pod("first"), lab.pod("second")
@@ -226,7 +226,7 @@ def test_gc_releases_addresses_after_a_restart_of_the_node(lab):
 
 
 def killed(lab, tmp_path, command, ipam, pod, call, n):
-    """Kills the plugin at its n-th system call of a kind. Returns False if it makes fewer of them."""
+    """Kills the plugin at its n-th system call of the name `call`. Returns False if the plugin makes fewer such calls."""
     folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
     (folder / "whereabouts").write_text(
@@ -284,7 +284,7 @@ def test_del_after_a_killed_add_releases_its_addresses(lab, tmp_path):
 
 
 def test_damaged_journal_is_reported(lab):
-    """The original's DEL succeeds after any failure, and loses the address."""
+    """Unlike this plugin, the original whereabouts reports success for a DEL after any failure, and never releases the address."""
     ipam = wb(lab)
     pod = Caller("p")
     got(alone(lab, "ADD", ipam, pod))
@@ -317,7 +317,7 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
     got(alone(lab, "ADD", ipam, b))
     with open(journal, "r+b") as f:
         f.truncate(size + 20)
-    anchor.write_bytes(before)  # as a crash during the ADD leaves it: the caller got no result for this line
+    anchor.write_bytes(before)  # as after a crash of the second ADD before it updated the anchor: its caller got no result
     assert got(alone(lab, "ADD", ipam, b)) == ["172.16.1.2"]
     assert set(held(lab).values()) == {a.id, b.id}
 
@@ -379,7 +379,7 @@ def test_range_of_a_node_is_read_from_the_flat_file(lab, tmp_path):
     lab.add(conf(lab, ipam), pod)
     assert has_address(pod.ns, "net1", "172.16.1.64/24")
     lab.delete(conf(lab, ipam), pod)
-    # The log is written to the configured file; a failed write does not lose an address.
+    # ADD succeeds if kubeconfig is empty, and if the log file cannot be written.
     assert got(alone(lab, "ADD", {**ipam, "kubernetes": {"kubeconfig": ""}}, pod)) == ["172.16.1.64"]
     assert got(alone(lab, "ADD", {**ipam, "log_file": "/proc/none/log"}, pod)) == ["172.16.1.64"]
 

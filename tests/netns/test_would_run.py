@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor --would-run`: checks a pod against a recorded host. Each finding has a pod or host with the fault and one without it."""
+"""`unirail doctor --would-run`: checks a pod against a recorded host. Each test of a finding checks a pod or host with the fault and one
+without it."""
 import json
 import pathlib
 import subprocess
@@ -50,7 +51,7 @@ def would(tmp_path, host, pod=POD, nads=NADS, *more):
     return {f["subject"]: f for f in found}
 
 
-def test_missing_network_is_found(tmp_path, host):
+def test_missing_network_is_reported(tmp_path, host):
     found = would(tmp_path, host, POD.replace("networks: ib", "networks: ob"))
     assert "neither in the manifests" in found["network default/ob"]["what"]
     assert "network default/ob" not in would(tmp_path, host)
@@ -63,14 +64,14 @@ def test_network_in_a_file_of_the_host_is_not_reported_as_missing(tmp_path, host
         w for w, f in would(tmp_path, host, POD.replace("networks: ib", f"networks: {name}")).items() if "neither" in f["what"]}
 
 
-def test_unsuitable_rdma_mode_is_found(tmp_path, host):
+def test_unsuitable_rdma_mode_is_reported(tmp_path, host):
     found = would(tmp_path, host)
     assert "'unirail host rdma-mode exclusive'" in found["network default/ib"]["remedy"]
     found = would(tmp_path, host, POD.replace("networks: ib", "networks: lan"))
     assert "rdma-mode" not in str(found.get("network default/lan"))
 
 
-def test_missing_master_is_found(tmp_path, host):
+def test_missing_master_is_reported(tmp_path, host):
     pod = POD.replace("networks: ib", "networks: lan")
     (tmp_path / "h").mkdir()
     found = would(tmp_path, host, pod, NADS.replace('"master": "ra"', '"master": "rx"'))
@@ -78,18 +79,18 @@ def test_missing_master_is_found(tmp_path, host):
     assert "master 'ra'" not in str(would(tmp_path, host, pod))
 
 
-def test_resource_without_a_plugin_is_found(tmp_path, host):
+def test_resource_without_a_device_plugin_is_reported(tmp_path, host):
     found = would(tmp_path, host, POD.replace("unirail.io/ib: 1", "rdma/hca: 1"))
     assert "no device plugin of this node serves the resource" in found["rdma/hca"]["what"]
     assert "unirail.io/ib" not in would(tmp_path, host)
 
 
-def test_resource_with_too_few_free_devices_is_found(tmp_path, host):
+def test_resource_with_too_few_free_devices_is_reported(tmp_path, host):
     found = would(tmp_path, host, POD.replace("unirail.io/ib: 1", "unirail.io/ib: 2"))
     assert "requests 2, but 1 of 1 are free" in found["unirail.io/ib"]["what"]
 
 
-def test_pool_without_free_addresses_is_found(tmp_path, host):
+def test_pool_without_free_addresses_is_reported(tmp_path, host):
     assert "pool p" not in would(tmp_path, host)
     found = would(tmp_path, host, POD, NADS.replace("allocatedIPCount: 0", "allocatedIPCount: 1"))
     assert "none of the pool's 1 addresses is free" in found["pool p"]["what"]
@@ -97,7 +98,7 @@ def test_pool_without_free_addresses_is_found(tmp_path, host):
     assert "not in the manifests" in found["pool q"]["what"]
 
 
-def test_low_memlock_limit_is_found(tmp_path, host):
+def test_low_memlock_limit_is_reported(tmp_path, host):
     tree = host.read_text() + "/usr/bin/containerd = \\c\n/etc/containerd/config.toml = version = 2\n"
     host.write_text(tree)
     found = would(tmp_path, host)
@@ -108,7 +109,7 @@ def test_low_memlock_limit_is_found(tmp_path, host):
     assert "does not run as root" in would(tmp_path, host, user)["Pod default/a"]["what"]
 
 
-def test_node_excluded_by_the_scheduler_is_found(tmp_path, host):
+def test_node_that_the_scheduler_would_exclude_is_reported(tmp_path, host):
     node = tmp_path / "node.json"
     node.write_text(json.dumps({"kind": "Node", "metadata": {"name": "n1", "labels": {"gpu": "a"}},
                                 "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}))

@@ -65,8 +65,8 @@ class Host:
         self.answer(DONE)
 
     def qps(self, index, *owners):
-        """Two messages, as the kernel sends a list that does not fit into one. An object's owner is a process, a kernel module, or a
-        process that the kernel does not show."""
+        """The queue pairs of a device in two messages, as the kernel sends a list that does not fit into one. owners, one for each queue
+        pair: the PID of a process, the name of a kernel module, or None for a process that the kernel does not show."""
         v = [nest(QP_ENTRY, u32(LQPN, 16 + i), u8(RES_TYPE, 2), u8(RES_STATE, 3),
                   text(KERN_NAME, o) if isinstance(o, str) else u32(PID, o) if o else b"") for i, o in enumerate(owners)]
         self.objects(QP_GET, index, nest(QP, *v[:1]), nest(QP, *v[1:]))
@@ -130,7 +130,7 @@ class Host:
 
 
 def mlx5(i):
-    """Six RoCE ports that are up, one InfiniBand, one without cable whose netdev is in a pod."""
+    """Device i of eight with one port each: 0 to 5 are RoCE and up, 6 is InfiniBand, 7 has no cable and its netdev is in a pod."""
     d = {"index": i, "name": f"mlx5_{i}", "fw": "28.39.3560", "guid": 0xA088C20300E00000 + i, "driver": MLX5,
          "protocol": "roce", "state": 4, "phys": 5, "netdev": f"ens{i}f0np0", "ifindex": 10 + i, "lid": 0}
     if i == 6:

@@ -76,7 +76,8 @@ static const struct opt keys[] = {
 	{0},
 };
 static const char *const env[] = {"GPU_RDMA_PRIORITY", "GPU_CNP_PRIORITY", "GPU_RDMA_QOS",
-				  /* rdma-qos.sh documents GPU_CNP_QOS and reads GPU_NIC_QOS */
+				  /* rdma-qos.sh documents GPU_CNP_QOS but reads GPU_NIC_QOS, so
+				   * both are accepted */
 				  "GPU_CNP_QOS|GPU_NIC_QOS", "STORAGE_RDMA_PRIORITY",
 				  "STORAGE_CNP_PRIORITY", "STORAGE_RDMA_QOS", "STORAGE_CNP_QOS",
 				  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
@@ -226,14 +227,15 @@ struct value {
 
 struct port {
 	struct host_nic nic;
-	bool has_dcb, firmware; /* firmware: ECN is set by fwctl */
+	/* firmware: ECN is read and set by fwctl, since the driver has no files for it */
+	bool has_dcb, firmware;
 	char no_dcb[256];
 	struct dcb dcb;
 	char trust[16]; /* trust setting of NVIDIA's driver; "": the driver does not have it */
 	struct value np[DCB_PRIOS], rp[DCB_PRIOS], cnp_dscp, cnp_prio, tclass;
 	bool has_cm;
 	struct roce_cm cm;
-	size_t qps;   /* number of queue pairs of processes */
+	size_t qps;   /* number of queue pairs that processes have open */
 	uint32_t pid; /* one of these processes */
 };
 
@@ -340,7 +342,8 @@ static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, 
 	return 0;
 }
 
-/* Counts the queue pairs of processes, whose connections a write of PFC would break. */
+/* Counts for each port the queue pairs that processes have open. A write of PFC takes the port
+ * down and breaks their connections. */
 static void count_qps(struct host *h, struct qos_found *f)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -470,7 +473,7 @@ static void dcbx(const struct work *k)
 	both_numbers(s, "mode", d->dcbx, DCBX_WANT);
 }
 
-/* NVIDIA's driver has a file for the trust mode. */
+/* Adds a step that writes the trust mode to the file that only NVIDIA's driver has. */
 static void trust_file(const struct work *k)
 {
 	auto_free char *path = xasprintf("/sys/class/net/%s/qos/trust", k->p->nic.netdev);
@@ -518,9 +521,9 @@ static void dscps(const struct work *k)
 	s = begin(k, "dscp");
 	text(s, "trust",
 	     !dcb_trusts_dscp(d) && !k->p->trust[0] ? "pcp"
-	     : by_dscp				    ? "dscp, DSCPs of other priorities"
+	     : by_dscp				    ? "dscp, some DSCPs with other priorities"
 						    : "dscp",
-	     by_dscp ? "dscp, DSCPs 8p to 8p+7 of priority p" : "pcp");
+	     by_dscp ? "dscp, DSCPs 8p to 8p+7 with priority p" : "pcp");
 	host_step_command(s, "mlnx_qos -i %s --trust %s", k->p->nic.netdev, k->w->trust);
 	both(s, "ifname", k->p->nic.netdev, k->p->nic.netdev);
 	both(s, "add", del.len ? del.p : "", add.len ? add.p : "");
@@ -575,8 +578,8 @@ static void pfc(const struct work *k)
 	s->interrupts = true;
 	if (k->p->qps && !k->w->force)
 		host_step_blocked(s,
-				  "the driver takes the port down, and %zu queue pairs are open on "
-				  "'%s' (pid %u): stop their programs, or use --force",
+				  "setting PFC takes the port down, and %zu queue pairs are open "
+				  "on '%s' (pid %u): stop their programs, or use --force",
 				  k->p->qps, k->p->nic.rdma, k->p->pid);
 }
 
@@ -811,7 +814,8 @@ static void decide_host(const struct qos_found *f, const struct qos_want *w, str
 			f->rival);
 	if (inbox && !has_storage(w))
 		host_plan_remark(p, "qos", "host",
-				 "with this driver each program chooses its traffic class: set "
+				 "the driver has no setting for the traffic class of all "
+				 "connections, so each program chooses its own: set "
 				 "NCCL_IB_TC=%u in the pods",
 				 class_for(w, &(struct host_nic){.gpu = true}).dscp << 2);
 }
@@ -857,7 +861,8 @@ static size_t parse_dscps(const char *list, struct dcb_entry ret[DCB_DSCPS])
 	return n;
 }
 
-/* Compares the entries again: after a kill some are set already, and deleting a missing entry fails
+/* Adds and deletes only the entries that differ from the current ones: after a kill in the
+ * middle of this operation some changes are made already, and deleting a missing entry fails
  * with -ENOENT, adding an existing one with -EEXIST. */
 static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op *op, struct err *e)
 {
@@ -867,7 +872,8 @@ static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op
 	struct dcb d;
 	int r = dcb_get(w, ifname, &d, e);
 
-	/* mlx5 replaces the entry of a DSCP itself; other drivers keep the old entry too. */
+	/* When an entry for a DSCP is added, mlx5 replaces the old entry of the DSCP; with other
+	 * drivers the old entry remains and is deleted below. */
 	for (size_t i = 0; r == 0 && i < n_add; i++)
 		if (d.dscp_prio[add[i].protocol] != add[i].priority)
 			todo[n++] = add[i];

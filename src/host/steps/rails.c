@@ -172,7 +172,9 @@ static int host_rails_net(const struct host_rails_want *w, size_t rail, size_t n
 	     ((u128)node << (bits - node_len));
 	ret->net = (struct ipnet){.len = (uint8_t)node_len};
 	if (!ip_add(&all.ip, at, &ret->net.ip))
-		return err_kind(e, ERR_CONF, -ENOSPC, "the plan is too small");
+		return err_kind(e, ERR_CONF, -ENOSPC,
+				"the plan is too small: cidr has no "
+				"network for one of the rails and nodes");
 	last = ipnet_last(&ret->net);
 	ip_add(&ret->net.ip, 1, &ret->gateway);
 	ip_add(&ret->net.ip, 2, &ret->node);
@@ -201,7 +203,8 @@ static int host_rails_pools(const struct host_rails_want *w, struct buf *b, stru
 				return code;
 			if (!r.first.family)
 				return err_kind(e, ERR_CONF, -ENOSPC,
-						"a node's network of /%u has no address for pods",
+						"a node's network of /%u has no address for "
+						"pods: choose a shorter node-prefix",
 						r.net.len);
 			buf_printf(
 				b,

@@ -18,7 +18,7 @@ struct host_rdma_mode_want {
 };
 
 struct host_rdma_mode_found {
-	bool known;	       /* the kernel has the RDMA subsystem */
+	bool known;	       /* the mode could be read; false: no RDMA subsystem */
 	const char *mode;      /* "shared", "exclusive" */
 	size_t namespaces;     /* other network namespaces that have processes */
 	char *users;	       /* names of some processes in these namespaces */

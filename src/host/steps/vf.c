@@ -946,7 +946,8 @@ static int act_vf(struct host *h, const struct host_op *op, const char *pf, stru
 			r = set_mtu(h, list[i].bdf, mtu, e);
 		return r;
 	}
-	/* The VFs are already destroyed: an undo without attributes has nothing to do. */
+	/* The PF does not have this VF: an undo without attributes has nothing to restore and
+	 * succeeds. */
 	return driver || mtu || guid || mac ? err_kind(e, ERR_AGAIN, -ENODEV,
 						       "PF '%s' has no VF %u", pf, (unsigned int)vf)
 					    : 0;
@@ -977,7 +978,8 @@ static int act_eswitch(struct host *h, const char *pf, const char *mode, struct 
 
 	if (!h->kernel)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"set the eswitch mode of '%s': this host does not run", pf);
+				"set the eswitch mode of '%s': possible only on a running host",
+				pf);
 	r = nl_open(&w, NL_GENERIC, -1, e);
 	if (r >= 0)
 		r = devlink_open(&d, w, e);

@@ -58,11 +58,12 @@ void anchor_close(struct journal_anchor *a);
  * reported, because the earlier anchor stays valid as a lower bound. */
 void anchor_set(struct journal_anchor *a, const struct root *r, const char *journal,
 		const struct anchor_mark *now);
-/* Writes and syncs the checksum of the new file's first line, before the new file replaces the
- * journal. */
+/* Writes and syncs `next`, the mark of the new file (checksum of its first line, and its
+ * length), before the new file replaces the journal. */
 int anchor_announce(struct journal_anchor *a, const struct root *r, const char *journal,
 		    const struct anchor_mark *next, struct err *e);
-/* Returns the mark that this journal must reach; NULL: unknown. */
+/* Returns the mark that a journal must reach; journal: checksum of its first line; NULL: the
+ * anchor has no mark for this journal. */
 const struct anchor_mark *anchor_of(const struct journal_anchor *a, uint64_t journal);
 
 #endif

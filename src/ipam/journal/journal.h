@@ -11,12 +11,12 @@
  *	  net=rails pool=rail0 ip=172.16.1.10/24 if=net2 pool=rail1 ip=172.16.2.10/24 #...
  *	release t=1763700300000 ip=172.16.1.10/24 ip=172.16.2.10/24 #...
  *
- * (The second is one line.) A word without '=' is an operation and clears all keys: allocate,
- * release, retain (released but retained for its pod: sticky), quarantine. Each key=value then
- * stays set until it occurs again, and every ip= is one record with all keys set so far. t is in
- * milliseconds since the epoch; bytes up to space, '%' and DEL are written as %xx. `base` is the
- * file's length after its last compaction; `id` is random, so that the first line identifies the
- * file.
+ * (`allocate` is one line in the file, wrapped here.) A word without '=' is an operation and clears
+ * all keys: allocate, release, retain (released but retained for its pod: sticky), quarantine. Each
+ * key=value then stays set until it occurs again, and every ip= is one record with all keys set so
+ * far. t is in milliseconds since the epoch; bytes up to space, '%' and DEL are written as %xx.
+ * `base` is the file's length after its last compaction; `id` is random, so that the first line
+ * identifies the file.
  *
  * Later releases: the number after unirail-journal grows when an old release could not read the
  * file; an old release ignores a word that begins with '~', and an unknown key, and refuses any

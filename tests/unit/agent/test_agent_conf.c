@@ -84,7 +84,7 @@ static void test_flags_override_variables_and_variables_the_file(void **state)
  * A unirail variable takes precedence over a Spiderpool variable; SPIDERPOOL_NODENAME is
  * read like SPIDERPOOL_NODE_NAME.
  */
-static void test_unirail_variables_override_spiderpools(void **state)
+static void test_unirail_variables_override_spiderpool_variables(void **state)
 {
 	static const char *const both[] = {"SPIDERPOOL_LOG_LEVEL=error", "UNIRAIL_LOG_LEVEL=debug",
 					   "SPIDERPOOL_NODENAME=n", NULL};
@@ -195,7 +195,7 @@ int main(void)
 						il_teardown),
 		cmocka_unit_test_setup_teardown(test_flags_override_variables_and_variables_the_file,
 						il_setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_unirail_variables_override_spiderpools,
+		cmocka_unit_test_setup_teardown(test_unirail_variables_override_spiderpool_variables,
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_invalid_settings_are_refused_with_an_exact_error, il_setup,

@@ -131,7 +131,7 @@ static void test_text_beyond_the_maximum_size_is_dropped(void **state)
 	ASSERT_STR_EQ(b.p, "");
 }
 
-static void test_printf_stops_at_every_maximum_size(void **state)
+static void test_buf_printf_truncates_the_text_at_each_maximum_size(void **state)
 {
 	(void)state;
 	for (size_t max = 0; max < 200; max++) {
@@ -262,7 +262,7 @@ int main(void)
 		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
 		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
 		cmocka_unit_test(test_text_beyond_the_maximum_size_is_dropped),
-		cmocka_unit_test(test_printf_stops_at_every_maximum_size),
+		cmocka_unit_test(test_buf_printf_truncates_the_text_at_each_maximum_size),
 		cmocka_unit_test(test_vector_grows_with_zeroed_elements),
 		cmocka_unit_test(test_string_that_does_not_fit_is_truncated),
 		cmocka_unit_test(test_cleanup_attributes_preserve_errno),

@@ -186,7 +186,7 @@ static void test_output_and_exit_status_of_a_child_are_returned(void **state)
 	ASSERT_EQ(run(read_input, NULL, 10000, 100).status, 0);
 }
 
-static void test_timeout_signal_and_long_output_are_errors(void **state)
+static void test_timeout_and_fatal_signal_and_excess_output_of_a_child_are_errors(void **state)
 {
 	struct seen s = run(sleep_long, NULL, 50, 100);
 
@@ -221,7 +221,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_output_and_exit_status_of_a_child_are_returned),
-		cmocka_unit_test(test_timeout_signal_and_long_output_are_errors),
+		cmocka_unit_test(
+			test_timeout_and_fatal_signal_and_excess_output_of_a_child_are_errors),
 		cmocka_unit_test(test_cancelled_child_is_reaped_without_a_callback),
 		cmocka_unit_test(test_timeout_of_an_unkillable_child_is_reported_in_time),
 		cmocka_unit_test(test_end_of_a_cancelled_unkillable_child_is_not_reported),

@@ -110,7 +110,8 @@ static void test_long_error_texts_are_truncated_with_dots(void **state)
 	err_wrap(&e, -EPERM, "%s", big);
 	assert_non_null(strstr(e.text, "a...: open 'x': Operation not permitted (EPERM)"));
 
-	/* Wrapping a full text retains the context and marks the truncation. */
+	/* If the inner error already fills the buffer, err_wrap() retains the outer text and
+	 * ends the result with dots. */
 	err_set(&e, -EIO, "%s", big);
 	err_wrap(&e, -EIO, "outer");
 	ASSERT_EQ(strncmp(e.text, "outer: aaa", 10), 0);

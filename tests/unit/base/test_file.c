@@ -152,7 +152,8 @@ static bool is_there(const struct place *p, const char *name)
 	return file_exists(&p->host, path);
 }
 
-/* Each kind of path below a strict root. */
+/* Opens, creates, replaces, removes and locks files below a strict root (root.strict), through
+ * each kind of symbolic link. */
 static void strict_cases(struct place *p)
 {
 	const struct root r = {p->host.fd, true, true};
@@ -305,7 +306,7 @@ static void test_fifo_in_place_of_a_file_is_refused(void **state)
 	ASSERT_EQ(open_at(&r, p, "/fifo", O_PATH, &e), 0);
 }
 
-static void test_file_is_read_up_to_its_limit(void **state)
+static void test_file_larger_than_the_read_limit_is_refused(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -354,7 +355,8 @@ static void test_attribute_is_written_to_existing_files_only(void **state)
 	ASSERT_STR_EQ(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
 }
 
-/* No symbolic link in a recorded tree or in a container reaches a file outside of the root. */
+/* Symbolic links are resolved within the root: a link to an absolute path or to ".." never
+ * reaches a file outside. */
 static void test_symbolic_links_do_not_leave_the_root(void **state)
 {
 	struct place *p = *state;
@@ -400,21 +402,22 @@ static void test_file_is_replaced_atomically_with_its_mode(void **state)
 	ASSERT_EQ(count(&p->in, "/"), 1);
 	ASSERT_EQ(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
 	ASSERT_EQ(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
-	/* The longest possible name works, although the temporary file's name has the same
-	 * limit. */
+	/* A name of the maximum length of 255 bytes works: the name of the temporary file, which
+	 * has the same limit, contains only the first 240 bytes of it. */
 	memset(long_name + 1, 'n', 255);
 	ASSERT_EQ(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
 	long_name[256] = 'n';
 	ASSERT_EQ(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
 	ASSERT_EQ(count(&p->in, "/"), 2);
-	/* A directory with this name is not replaced, and no temporary file stays. */
+	/* file_replace() does not replace a directory, and it leaves no temporary file behind. */
 	ASSERT_EQ(dir_make(&p->in, "/dir", 0755, &e), 0);
 	ASSERT_EQ(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
 	ASSERT_EQ(count(&p->in, "/"), 3);
 }
 
-/* The disk is full: the old file stays and no temporary file is left. A file size limit simulates a
- * full disk; where mounting is permitted, a tmpfs of 8 KiB does as well. */
+/* If the disk is full, the old file is retained and no temporary file remains. The test
+ * simulates a full disk with a file size limit and, where mounting is permitted, with a tmpfs of
+ * 8 KiB too. */
 static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 {
 	struct place *p = *state;
@@ -464,7 +467,7 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	expect(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
 	expect(&p->in, "/.ff.0123abcd.tmp", "of ff");
 	file_sweep(&p->in, "/none/f");
-	/* all temporary files, and no other file */
+	/* file_sweep_dir() removes the temporary files of all names, and no other file. */
 	file_sweep_dir(&p->in, "/");
 	assert_false(file_exists(&p->in, "/.f.g.0123abcd.tmp"));
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
@@ -602,7 +605,8 @@ static void test_second_lock_of_a_file_fails_after_its_timeout(void **state)
 	ASSERT_EQ(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);
 }
 
-/* The lock is on the file with this name, also if the file was removed while the process waited. */
+/* If the lock file is removed while a process waits for its lock, the process locks a new file
+ * of the same name instead of the removed one. */
 static void test_lock_of_a_file_removed_during_the_wait_is_taken_on_a_new_file(void **state)
 {
 	struct place *p = *state;
@@ -614,7 +618,9 @@ static void test_lock_of_a_file_removed_during_the_wait_is_taken_on_a_new_file(v
 	if (pid == 0) {
 		usleep(30000);
 		file_remove(&p->in, "/l", NULL);
-		_exit(0); /* the copy of `first` is closed with the process */
+		/* the exit closes the child's copy of the descriptor `first`, which releases the
+		 * lock */
+		_exit(0);
 	}
 	close(first);
 	ASSERT_EQ(lock_take(&p->in, "/l", 5000, &second, NULL), 0);
@@ -697,7 +703,8 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(test_fifo_in_place_of_a_file_is_refused, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_file_is_read_up_to_its_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_larger_than_the_read_limit_is_refused,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attribute_is_written_to_existing_files_only,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_symbolic_links_do_not_leave_the_root, setup,

@@ -34,7 +34,7 @@ static void assert_set(const struct ip_set *s, const char *text)
 	buf_done(&b);
 }
 
-static void test_invalid_ranges_are_refused_with_a_suggestion(void **state)
+static void test_invalid_ranges_are_refused_with_a_reason(void **state)
 {
 	static const struct {
 		const char *text, *reason;
@@ -255,10 +255,8 @@ static void test_collected_ranges_make_the_same_set_as_added_ranges(void **state
 	}
 }
 
-/*
- * Each address stays only in the first set that has it: compared with a search of one set after
- * another, in 300 random groups.
- */
+/* ip_sets_part() leaves each address only in the first set that has it. The result is compared
+ * with a search of one set after another, for 300 random groups of sets. */
 static void test_address_in_several_sets_stays_in_the_first(void **state)
 {
 	enum { SETS = 6, WIDTH = 60 };
@@ -301,7 +299,7 @@ static void test_address_in_several_sets_stays_in_the_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_invalid_ranges_are_refused_with_a_suggestion),
+		cmocka_unit_test(test_invalid_ranges_are_refused_with_a_reason),
 		cmocka_unit_test(test_added_ranges_are_merged),
 		cmocka_unit_test(test_subtraction_splits_ranges),
 		cmocka_unit_test(test_count_of_2_to_the_64_addresses_saturates),

@@ -53,8 +53,8 @@ static char *content(const char *suffix)
 	return buf_take(&b);
 }
 
-/* Compares the file's text after its time, "ts=2024-01-02T03:04:05.678Z " (or the same in JSON),
- * and empties the file. */
+/* Compares the text behind the timestamp of the log line, "ts=2024-01-02T03:04:05.678Z " (or the
+ * same in JSON), and empties the file. */
 static void expect(const char *want)
 {
 	auto_free char *text = content("");

@@ -123,7 +123,7 @@ static void test_flood_of_one_subject_does_not_hide_another(void **state)
 	expect("level=warn msg=refused peer=quiet error=y\n");
 }
 
-/* Each line has another address: a peer with an IPv6 prefix can send from any address of it. */
+/* Each line names a different address: a peer can send from every address of its IPv6 prefix. */
 static void test_lines_of_many_subjects_are_limited(void **state)
 {
 	auto_free char *text = NULL;
@@ -151,7 +151,8 @@ static void test_lines_of_many_subjects_are_limited(void **state)
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }
 
-/* Many subjects in each period: their rows are evicted before the period ends. */
+/* There are so many subjects in each period that the table evicts subjects before their period
+ * ends. */
 static void test_evicted_subjects_lose_no_count(void **state)
 {
 	auto_free char *text = NULL;

@@ -160,7 +160,7 @@ static void count_down(void *arg, uint32_t events)
 		loop_set_events(watches[0], 0, NULL);
 }
 
-static void test_requested_events_of_a_descriptor_change(void **state)
+static void test_descriptor_gets_no_event_after_loop_set_events_with_zero(void **state)
 {
 	int pipes[2], left = 4;
 	struct err e = ERR_INIT;
@@ -228,7 +228,7 @@ static void on_alarm(void *arg)
 		loop_alarm_within(&o->alarm, 7);
 }
 
-static void test_alarm_moves_earlier_and_never_later(void **state)
+static void test_loop_alarm_within_moves_an_alarm_earlier_and_never_later(void **state)
 {
 	struct owner o = {LOOP_ALARM(l, on_alarm, &o), 0};
 
@@ -293,7 +293,7 @@ static void frees_owner(void *arg)
 	strcat(trail, "f");
 }
 
-static void test_callback_of_an_alarm_frees_its_owner(void **state)
+static void test_alarm_callback_may_free_the_owner_of_the_alarm(void **state)
 {
 	struct owner *o = calloc(1, sizeof(*o));
 
@@ -318,19 +318,21 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_deleted_descriptor_gets_no_event, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_requested_events_of_a_descriptor_change, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_descriptor_gets_no_event_after_loop_set_events_with_zero, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_the_value_of_loop_stop,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_timers_run_at_their_real_time, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_alarm_moves_earlier_and_never_later, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_loop_alarm_within_moves_an_alarm_earlier_and_never_later, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_alarm_is_armed_again_from_its_callback, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_cancelled_alarm_does_not_run, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_callback_of_an_alarm_frees_its_owner, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_alarm_callback_may_free_the_owner_of_the_alarm,
+						setup, teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

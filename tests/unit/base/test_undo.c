@@ -32,7 +32,8 @@ static int silent(void *arg, struct err *e)
 
 static void push(struct undo *u, char letter, int result)
 {
-	/* Argument and description are copied: the caller changes both afterwards. */
+	/* undo_push() copies the argument and the description, so both are overwritten
+	 * afterwards. */
 	struct step s = {letter, result};
 	char what[16];
 

@@ -2,10 +2,8 @@
 #ifndef UNIRAIL_TESTS_BLOCK_LAB_H
 #define UNIRAIL_TESTS_BLOCK_LAB_H
 
-/*
- * An API server that stores block objects and may execute a request after its client timed out, a
- * pool, and a random generator.
- */
+/* Fixtures of the block tests: an API server that stores block objects and may execute a request
+ * after the request timed out at its client; a pool; and a random generator. */
 
 #include "block/op.h"
 #include "ipam/pool/pool.h"
@@ -52,8 +50,8 @@ void bl_arrive(void);
 void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
 
-/* Pool p of 10.0.0.0/26 with the addresses .1 to .30, in blocks of 8; cmocka's fixtures of a
- * group. */
+/* The pool "p" of the subnet 10.0.0.0/26: addresses .1 to .30, in blocks of 8. The two functions
+ * are the group fixtures (of cmocka) that set it up and free it. */
 extern struct pool bl_pool;
 int bl_pool_setup(void **state);
 int bl_pool_teardown(void **state);

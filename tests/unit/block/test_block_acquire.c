@@ -27,7 +27,7 @@ struct lab {
 	struct block_need needs[RAILS];
 	struct block_facts f;
 	struct bl_owner owner;
-	int64_t next_ms; /* of the last plan */
+	int64_t next_ms; /* block_plan.next_ms of the last plan: when the next plan is due */
 };
 
 static void make(struct lab *x)
@@ -78,7 +78,7 @@ static void drop(struct lab *x)
 	bl_clear();
 }
 
-/* One request, and its answer. */
+/* Logs one request, sends it to the server, and applies the response to the log and the table. */
 static void carry_out(struct lab *x, struct block_op *op)
 {
 	struct block_object o = {0}, *there;
@@ -102,10 +102,8 @@ static void carry_out(struct lab *x, struct block_op *op)
 	block_object_done(&o);
 }
 
-/*
- * The requests that the node sends now, each answered by the server; for example "create rail0-5
- * create rail1-5".
- */
+/* Plans the node's next requests, carries out each of them, and returns their list; for example
+ * "create rail0-5 create rail1-5". */
 static const char *turn(struct lab *x)
 {
 	static const char *kinds[] = {"create",	 "take-over", "adopt", "delete", "disown",
@@ -128,7 +126,7 @@ static const char *turn(struct lab *x)
 	return text;
 }
 
-/* A block of another node. */
+/* Creates a block that belongs to the node `node`. */
 static void make_block(const char *node, const char *pool, unsigned int index, const char *net)
 {
 	const struct bl_owner owner = bl_by(node);
@@ -191,7 +189,8 @@ static void test_rails_acquire_blocks_at_the_same_offset_in_their_pools(void **s
 
 	x->needs[2].want = 0;
 	ip_set_subtract(&x->usable[1], &removed);
-	/* One of the first 13 of 15 blocks, which exist in the shorter pool as well. */
+	/* With this seed the node picks one of the first 13 of the 15 blocks of rail0. The
+	 * shorter pool, rail1, has a block at the same offset. */
 	x->f.seed = 0;
 	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
 	x->needs[0].want = 0;
@@ -329,7 +328,8 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	ASSERT_EQ(count_mine(x), 16);
 }
 
-/* The other node borrows while the owner reclaims: the entry has changed by then. */
+/* n2 borrows a reserved address before this node sends its request to reclaim it. The entry has
+ * changed by then, so the server refuses to reclaim the address. */
 static void test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borrower(void **state)
 {
 	struct lab *x = *state;
@@ -537,8 +537,8 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		x->f.now_ms += 199;
 		ASSERT_STR_EQ(turn(x), "");
-		/* After a refusal the node lists blocks and sends a request to another peer,
-		 * both at once. */
+		/* After a refusal the node lists the blocks and sends a request for another
+		 * block, without an interval before either. */
 		free(bl_find("rail0-9")->requested[--bl_find("rail0-9")->n_requested].key);
 		x->f.now_ms += 1;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
@@ -550,7 +550,7 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 	}
 }
 
-/* The number of requests that peers have not answered. */
+/* Returns the number of requests in all blocks that the blocks' owners have not answered. */
 static size_t requests_of_peers(void)
 {
 	size_t n = 0;
@@ -560,7 +560,7 @@ static size_t requests_of_peers(void)
 	return n;
 }
 
-/* The number of peers that got a request within `turns` tenths of a second. */
+/* Returns the number of blocks with an unanswered request after `turns` tenths of a second. */
 static size_t asked_after(struct lab *x, int turns)
 {
 	for (int i = 0; i < turns; i++) {
@@ -570,8 +570,8 @@ static size_t asked_after(struct lab *x, int turns)
 	return requests_of_peers();
 }
 
-/* Eventually every peer gets a request: a peer that reports no free address may have one. */
-static void test_every_peer_gets_a_request_eventually(void **state)
+/* No owner reports its free addresses: in the end each of the 15 blocks has a request. */
+static void test_every_block_gets_a_request_eventually(void **state)
 {
 	struct lab *x = *state;
 
@@ -579,7 +579,7 @@ static void test_every_peer_gets_a_request_eventually(void **state)
 	ASSERT_EQ(asked_after(x, 2000), 15);
 }
 
-/* The owner of each block reports its number of free addresses. */
+/* Makes the owner of each block report `spare` free addresses. */
 static void say_all(uint32_t spare)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
@@ -671,7 +671,8 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
 	ASSERT_STR_EQ(turn(x), "");
 	assert_in_range(x->next_ms - x->f.now_ms, 100, 2000);
 	x->f.now_ms = x->next_ms;
-	/* Two owners get a request for a part each. */
+	/* The node sends requests for two blocks at the same time, each for a part of the
+	 * addresses. */
 	assert_memory_equal(strrchr(turn(x), 'q'), "quest rail0-", 12);
 	ASSERT_EQ(requests_of_peers(), 2);
 }
@@ -799,7 +800,7 @@ int main(void)
 		TEST(test_addresses_for_waiting_pods_are_not_released),
 		TEST(test_addresses_released_on_request_are_borrowed),
 		TEST(test_reservations_for_other_nodes_are_not_borrowed),
-		TEST(test_every_peer_gets_a_request_eventually),
+		TEST(test_every_block_gets_a_request_eventually),
 		TEST(test_peers_with_free_addresses_get_requests_first),
 		TEST(test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
 		TEST(test_intervals_between_requests_begin_after_four_refusals),

@@ -172,7 +172,7 @@ static void test_deleted_block_is_recreated_by_its_borrower(void **state)
 }
 
 /* The controller has removed the entry of an address that no pod has. */
-static void test_unreferenced_address_is_reclaimed(void **state)
+static void test_address_is_reclaimed_after_the_controller_removes_its_entry(void **state)
 {
 	struct block_op clean = {.kind = OP_RETURN, .ip = t_ip("10.0.0.18"), .name = "p-4"};
 	const struct bl_owner controller = bl_by("controller");
@@ -302,10 +302,8 @@ static void test_refused_return_drops_the_outdated_copy_of_the_block(void **stat
 	drop(&x);
 }
 
-/*
- * After a restore, addresses returned since the backup are again in the objects of peers; a list
- * finds them.
- */
+/* After a restore of etcd, objects of peers contain again the entries of this node for addresses
+ * that it returned after the backup. The node finds these entries by a list of the blocks. */
 static void test_list_after_restore_finds_returned_addresses(void **state)
 {
 	struct block_op peer = {
@@ -380,7 +378,7 @@ static void test_address_that_a_restored_object_gives_another_node_is_borrowed_a
  * A node that did not observe the restore cannot decide whether a pod of n3 uses the address. It
  * borrows the address after n3 has replaced its entry by "?" (user unknown).
  */
-static void test_address_borrowed_by_another_node_is_asserted_after_its_release(void **state)
+static void test_address_of_a_local_pod_is_borrowed_after_another_node_releases_it(void **state)
 {
 	struct block_op back = {.kind = OP_RETURN, .ip = t_ip("10.0.0.17"), .name = "p-4"};
 	const struct bl_owner n3 = bl_by("n3");
@@ -403,7 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_deleted_block_is_recreated_by_its_borrower),
-		cmocka_unit_test(test_unreferenced_address_is_reclaimed),
+		cmocka_unit_test(test_address_is_reclaimed_after_the_controller_removes_its_entry),
 		cmocka_unit_test(test_deleted_block_without_local_pods_is_forgotten),
 		cmocka_unit_test(test_pods_are_asserted_in_a_block_created_by_another_node),
 		cmocka_unit_test(test_assertion_without_answer_is_sent_again_with_another_token),
@@ -412,7 +410,7 @@ int main(void)
 		cmocka_unit_test(
 			test_address_that_a_restored_object_gives_another_node_is_borrowed_again),
 		cmocka_unit_test(
-			test_address_borrowed_by_another_node_is_asserted_after_its_release),
+			test_address_of_a_local_pod_is_borrowed_after_another_node_releases_it),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -44,7 +44,8 @@ static void test_block_object_is_decoded(void **state)
 	block_object_done(&o);
 }
 
-/* A request could not be removed under a shortened key. */
+/* The owner can remove a request only by its exact key, so a key that does not fit is not
+ * truncated. */
 static void test_request_with_a_key_that_is_too_long_is_ignored(void **state)
 {
 	(void)state;
@@ -288,7 +289,9 @@ static void test_outcome_of_a_request_follows_from_its_http_status(void **state)
 	ASSERT_EQ(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
 	ASSERT_EQ(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
 	ASSERT_EQ(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
-	/* The definition is not installed: the state of the block is unknown. */
+	/* 404 for OP_CREATE: the CustomResourceDefinition is not installed. 500, or 0 (no
+	 * response): the request may have been executed. In each case the state of the block is
+	 * unknown. */
 	ASSERT_EQ(block_outcome_of(OP_CREATE, 404), BLOCK_UNKNOWN);
 	ASSERT_EQ(block_outcome_of(OP_DELETE, 500), BLOCK_UNKNOWN);
 	ASSERT_EQ(block_outcome_of(OP_DELETE, 0), BLOCK_UNKNOWN);

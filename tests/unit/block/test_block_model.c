@@ -2,12 +2,12 @@
 /*
  * Nodes share a pool through an API server that loses requests and replies, delays them beyond
  * their timeout, shows changes late, and is unavailable for a while. Nodes crash and restart with
- * the state that they wrote; nodes are lost, a controller releases their blocks (late as well), and
- * they are recreated; a second agent runs under a node's name with a directory of its own; once in
- * a run etcd is restored to an earlier state; and pods request addresses by name. At every step no
- * two pods have one address. In the end, when requests succeed again, an address requested by name
- * is allocated, or refused because a pod has it, and a pool with as many addresses as pods gives
- * each pod one.
+ * the state that they wrote; nodes are lost, a controller releases their blocks (sometimes late),
+ * and the nodes are recreated; a second agent runs under a node's name with a directory of its own;
+ * at most once in a run etcd is restored to an earlier state; and pods request addresses by name.
+ * At every step no two pods have one address. In the end, when requests succeed again, an address
+ * requested by name is allocated, or refused because a pod has it, and a pool with as many
+ * addresses as pods gives each pod one.
  *
  * Assumptions: a node whose blocks were released has no pods left, though its journal may still
  * have them when it returns (not if etcd is restored afterwards); after a restore every agent has
@@ -70,7 +70,8 @@ static struct node {
 static struct ipaddr pods[ALL][PODS]; /* addresses of the pods on each node */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
-/* step of the backup; the backup is restored later, when more addresses are borrowed */
+/* step at which etcd is backed up; a restore, if any, follows 200 steps later, when more
+ * addresses are borrowed */
 static int backed_up;
 static bool past_restore;
 static bool twin;
@@ -132,10 +133,8 @@ static void list_own(struct node *x)
 	x->etcd_restored = false;
 }
 
-/*
- * A change as the watch of the node's own objects reports it: an object that another node owns now
- * is reported as deleted.
- */
+/* Delivers a change to a node as the watch of the node's own objects does: if another node has
+ * become the owner of the object, the watch reports the object as deleted. */
 static void report(struct node *x, const struct bl_event *e)
 {
 	const struct block_object *known = block_object_find(&x->t, e->o.name);
@@ -181,8 +180,8 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 			continue;
 		if (e && block_entry_is_of(e, x->owner.node))
 			return true;
-		/* Another node may assert the address for a pod whose deletion that node has not
-		 * seen. */
+		/* An entry of another node does not count against the owner of the block: that
+		 * node may have asserted the address for a pod whose deletion it has not seen. */
 		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;
@@ -445,7 +444,7 @@ static void pod_goes(struct node *x)
 
 /* --- the controller, and what happens to nodes and to the server --- */
 
-static bool filling; /* no address is retained for a name any longer */
+static bool filling; /* true: the controller regards no address as retained for a name */
 static const struct bl_owner controller = {"controller", ""};
 
 static void order(struct block_op *op)
@@ -523,7 +522,8 @@ static void control(void)
 	}
 }
 
-/* Deletes the pods, and their leases if a restore of etcd may follow (assumption above). */
+/* Deletes the pods, and also their leases if a restore of etcd may still follow (see the
+ * assumptions at the head of this file). */
 static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;

@@ -104,7 +104,8 @@ static void test_free_block_is_found_with_any_seed(void **state)
 	index = 5;
 	assert_true(block_next(&c, &s, &index));
 	ASSERT_EQ(index, 15);
-	/* With any seed: the only free block, or none. */
+	/* With every seed block_pick() finds the only free block, or finds none if all are
+	 * taken. */
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		assert_true(block_pick(&c, &s, taken, 2, seed, &index));
 		ASSERT_EQ(index, 15);

@@ -37,7 +37,7 @@ static struct block_object object_of(const char *node, const char *uid, const ch
 	return o;
 }
 
-/* The request that the API server gets; "" if none. */
+/* Returns the controller's next request for the block, as "METHOD BODY"; "" if there is none. */
 static char *next(const char *node, const char *uid, const char *released, const char *retained)
 {
 	struct block_object o = object_of(node, uid, released);
@@ -87,13 +87,14 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		{"n1", "u2", "\"10.0.0.1\":\"*\",\"10.0.0.2\":\"n2/t\",\"10.0.0.3\":\"@n2\"", NULL,
 		 ""},
 		{"n1", "u2", "", "10.0.0.5", ""},
-		/* A node that was deleted or recreated. */
+		/* The block of a node that was deleted or recreated is deleted. */
 		{"old", "u1", "", NULL, DELETE},
 		{"old", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"n1", "u1", "", NULL, DELETE},
 		{"old", "u1", "\"10.0.0.1\":\"old/t\"", NULL, DELETE},
-		/* The block keeps its entries for addresses that peers borrowed and for addresses
-		 * that are retained for names. */
+		/* If the block of such a node has an entry of another node or "?", or an address
+		 * that is retained for a name, the block loses its owner and retains these
+		 * entries. */
 		{"old", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
 		{"old", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
 		{"old", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
@@ -102,7 +103,9 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		 ",{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.5\",\"value\":\"@-\"}]"},
 		{"old", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
 		{"old", "u1", "", "10.0.1.5", DELETE},
-		/* Entries of deleted nodes, in the block of any node. */
+		/* An entry of a deleted node, in the block of any node, is removed, or becomes
+		 * "@-" if its address is retained for a name. "?" is removed when no node has
+		 * the address (is_lost()). */
 		{"n1", "u2", "\"10.0.0.2\":\"old/t\"", NULL,
 		 ENTRY("remove", "10.0.0.2", "old/t", "")},
 		{"n1", "u2", "\"10.0.0.2\":\"@old\"", NULL,
@@ -111,11 +114,11 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		 ENTRY("replace", "10.0.0.2", "old/t", ",\"value\":\"@-\"")},
 		{"n1", "u2", "\"10.0.0.9\":\"?\"", NULL, ENTRY("remove", "10.0.0.9", "?", "")},
 		{"n1", "u2", "\"10.0.0.8\":\"?\"", NULL, ""},
-		/* Retained for a name until the name no longer exists. */
+		/* An entry "@-" is removed when its address is not retained for a name. */
 		{"-", "-", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"n1", "u2", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"-", "-", "\"10.0.0.5\":\"@-\"", NULL, ENTRY("remove", "10.0.0.5", "@-", "")},
-		/* Without an owner. */
+		/* A block without an owner is deleted unless an entry of a node remains. */
 		{"-", "-", "", NULL, DELETE},
 		{"-", "-", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"-", "-", "\"10.0.0.2\":\"n2/t\"", NULL, ""},

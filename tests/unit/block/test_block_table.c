@@ -17,7 +17,8 @@ static void object(const char *claim, const char *released, struct block_object 
 	ASSERT_EQ(block_object_read(json_root(d), ret, NULL), 0);
 }
 
-/* A second agent under a node's name is detected by what only the owner of a block writes. */
+/* An agent detects a second agent under its node's name by changes that only the owner of a
+ * block makes. */
 static void test_changes_of_the_owner_differ_from_those_of_peers(void **state)
 {
 	static const struct {
@@ -26,7 +27,7 @@ static void test_changes_of_the_owner_differ_from_those_of_peers(void **state)
 	} v[] = {
 		{"t1", "", "", false},
 		{"t2", "", "", true},
-		/* releases and reclaims */
+		/* the owner releases and reclaims */
 		{"t1", "", "'10.1.0.3':'*'", true},
 		{"t1", "'10.1.0.2':'n2/t'", "'10.1.0.2':'n2/t','10.1.0.3':'@n3*'", true},
 		{"t1", "'10.1.0.3':'*'", "", true},

@@ -69,7 +69,7 @@ static void assert_patch(struct buf *b, const char *want)
 	buf_reset(b);
 }
 
-static void test_migration_is_requested_refused_and_cleared_by_patches(void **state)
+static void test_migration_is_requested_and_refused_by_patches(void **state)
 {
 	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct buf b;
@@ -186,7 +186,7 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_STR_EQ(op.name, "p-1");
 	ASSERT_STR_EQ(op.pool, "p");
 	f.rescanned = true;
-	/* A block without an owner is claimed like any other block. */
+	/* A block that does not exist is created; a block without an owner is taken over. */
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
 	ASSERT_EQ(op.kind, OP_CREATE);
 	ASSERT_EQ(op.net.len, 29);
@@ -204,7 +204,8 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	migration_describe(&f, &owner, &b);
 	ASSERT_HAS(b.p, "10.0.0.10 of 'a/web-0' is retained on node 'n1' and not released yet");
-	/* The request was sent for an earlier pod, or to a node that no longer has the address. */
+	/* The request is sent again if it was for an earlier pod, or went to a node that does
+	 * not have the address. */
 	place.for_uid = (char *)"u0";
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_REQUEST);
 	place.for_uid = (char *)"u2";
@@ -298,7 +299,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_migration_request_is_read_from_the_endpoint),
-		cmocka_unit_test(test_migration_is_requested_refused_and_cleared_by_patches),
+		cmocka_unit_test(test_migration_is_requested_and_refused_by_patches),
 		cmocka_unit_test(test_owner_exports_an_unused_retained_address),
 		cmocka_unit_test(
 			test_retained_lease_is_superseded_by_other_addresses_on_another_node),

@@ -72,10 +72,8 @@ static void test_functions_are_shown_as_json(void **state)
 	assert_null(strstr(b.p, "\"health\""));
 }
 
-/*
- * In the agent's response one device is in two resources, one is healthy, and the third device is
- * missing.
- */
+/* Of three devices, the first is unhealthy and in two resources of the agent's response, the
+ * second is healthy, and the third is missing from the response. */
 static void test_health_is_read_from_the_agents_response(void **state)
 {
 	static const char response[] =

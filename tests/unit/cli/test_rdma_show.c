@@ -170,7 +170,8 @@ static char *prints_statistic(struct rdma_format f)
 	rdma_out_begin(&o, &f, &b);
 	OK(rdma_nl_qp_stats(w, 0, 1, &list, &n, &e));
 	ASSERT_EQ(n, 3);
-	/* of a process the kernel sends only the PID: the name comes from /proc */
+	/* For the QPs of a process the kernel sends only the PID; the caller passes the process
+	 * name, which it reads from /proc. */
 	for (size_t i = 0; i < n; i++)
 		rdma_out_qp_counters(&o, &d, &list[i], list[i].pid ? "rdma" : NULL);
 	rdma_stats_free(list, n);

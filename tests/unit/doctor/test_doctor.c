@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks on recorded hosts of tests/hosts and on constructed state; a snapshot of a host has the
- * same PCI functions. */
+/* Checks of the doctor on recorded hosts of tests/hosts and on hosts that a test constructs; and
+ * snapshots: an unpacked snapshot shows the same PCI functions as its host. */
 #include "doctor_lab.h"
 
 #include <errno.h>
@@ -487,7 +487,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	host_write(&l.host, "/etc/cni/net.d/10-net.conf", net);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
-	/* A remark: the plugin is installed, and no configuration uses it. */
+	/* The plugin is installed and no configuration uses it: the finding is a remark. */
 	ASSERT_EQ(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
 	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL), 0);
@@ -528,7 +528,6 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	doctor_lab_end(&l);
 }
 
-/* Each check of this program has a finding on a broken host and none on the mended one. */
 static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;

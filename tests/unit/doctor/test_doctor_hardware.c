@@ -67,7 +67,8 @@ static void test_duplicate_guids_and_macs_are_found(void **state)
 	doctor_lab_first_is(&l, "ens2", "that of 'ens1'", "'unirail host vf");
 	l.links[0].master = l.links[1].master = 9; /* a bond */
 	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_macs), 0);
-	l.rdma[0].node_guid = l.rdma[1].node_guid = 0; /* GUIDs of VFs that were not configured */
+	/* VFs without a configured GUID all have GUID 0, which is no duplicate */
+	l.rdma[0].node_guid = l.rdma[1].node_guid = 0;
 	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_guids), 0);
 	doctor_lab_end(&l);
 }
@@ -116,7 +117,8 @@ static void test_missing_gpu_peer_memory_module_is_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l,
-			       "hw_eight_ofed.tree"); /* its GPU driver is the open source one */
+			       /* its open-source GPU driver needs no nvidia_peermem */
+			       "hw_eight_ofed.tree");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_gpu_peermem), 0);
 	host_write(&l.host, "/proc/driver/nvidia/version",
 		   "NVRM version: NVIDIA UNIX x86_64 Kernel Module");
@@ -149,14 +151,14 @@ static void test_process_with_a_low_memlock_limit_is_found(void **state)
 	doctor_lab_first_is(&l, "process 4711 (python3)", "may lock 8192 KiB",
 			    "'unirail host memlock'");
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80465fb");
-	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0); /* CAP_IPC_LOCK */
+	/* CapEff has CAP_IPC_LOCK, so the limit does not apply */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0);
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80425fb");
 	host_write(&l.host, "/proc/4711/limits", LIMIT("unlimited"));
 	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0);
 	doctor_lab_end(&l);
 }
 
-/* Each check of this program has a finding on a broken host and none on the mended one. */
 static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;

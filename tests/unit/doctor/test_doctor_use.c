@@ -52,7 +52,7 @@ static void begin_three_nics(struct doctor_lab *l)
 	strcpy(l->rdma[2].name, "mlx5_2");
 }
 
-static void test_nic_with_another_link_type_than_its_model_is_found(void **state)
+static void test_nic_whose_link_type_differs_from_others_of_its_model_is_found(void **state)
 {
 	struct doctor_lab l;
 
@@ -67,7 +67,7 @@ static void test_nic_with_another_link_type_than_its_model_is_found(void **state
 	doctor_lab_end(&l);
 }
 
-static void test_nic_with_another_firmware_than_its_model_is_found(void **state)
+static void test_nic_whose_firmware_differs_from_others_of_its_model_is_found(void **state)
 {
 	struct doctor_lab l;
 
@@ -130,8 +130,8 @@ static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state
 	doctor_lab_end(&l);
 }
 
-/* In a snapshot the file /unirail/pods/NAME has the VFs of a namespace; namespaces without this
- * file and damaged lines cause no finding. */
+/* In a snapshot, the file /unirail/pods/NAME lists the VFs in network namespace NAME. A
+ * namespace without such a file causes no finding, nor does a damaged line. */
 static void test_mtu_of_pods_is_checked_in_a_snapshot(void **state)
 {
 	struct doctor_lab l;
@@ -371,9 +371,10 @@ static void test_rail_used_as_the_nodes_address_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-/* A snapshot has all files that these checks read: they find the same faults in it. It has neither
- * secrets nor processes without RDMA. */
-static void test_checks_find_the_same_in_a_snapshot(void **state)
+/* A snapshot contains all files that these checks read, so they find the same faults in the
+ * snapshot as on its host. It contains neither secrets nor files of processes that do not use
+ * RDMA. */
+static void test_checks_find_the_same_faults_in_a_snapshot_as_on_its_host(void **state)
 {
 	static void (*const checks[])(struct doctor *) = {doctor_pci_acs,	doctor_pci_read,
 							  doctor_memlock,	doctor_rail_managed,
@@ -431,7 +432,6 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 	doctor_lab_end(&l);
 }
 
-/* Each check of this program has a finding on a broken host and none on the mended one. */
 static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;
@@ -442,8 +442,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plugin_that_needs_another_link_type_is_found),
-		cmocka_unit_test(test_nic_with_another_link_type_than_its_model_is_found),
-		cmocka_unit_test(test_nic_with_another_firmware_than_its_model_is_found),
+		cmocka_unit_test(
+			test_nic_whose_link_type_differs_from_others_of_its_model_is_found),
+		cmocka_unit_test(test_nic_whose_firmware_differs_from_others_of_its_model_is_found),
 		cmocka_unit_test(test_infiniband_port_without_subnet_manager_is_found),
 		cmocka_unit_test(test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found),
 		cmocka_unit_test(test_mtu_of_pods_is_checked_in_a_snapshot),
@@ -457,7 +458,7 @@ int main(void)
 		cmocka_unit_test(test_node_resource_without_device_plugin_is_found),
 		cmocka_unit_test(test_node_that_waits_for_driver_pods_is_found),
 		cmocka_unit_test(test_rail_used_as_the_nodes_address_is_found),
-		cmocka_unit_test(test_checks_find_the_same_in_a_snapshot),
+		cmocka_unit_test(test_checks_find_the_same_faults_in_a_snapshot_as_on_its_host),
 		cmocka_unit_test(test_each_check_reports_a_broken_host_and_not_a_mended_host),
 	};
 

@@ -154,7 +154,8 @@ static void test_invalid_trees_are_refused(void **state)
 	}
 }
 
-/* A tree from an untrusted source writes only below its root. */
+/* Unpacking a tree from an untrusted source writes only below the root, even if the tree has
+ * links that lead out of it. */
 static void test_tree_writes_only_below_its_root(void **state)
 {
 	struct host_lab h, other;

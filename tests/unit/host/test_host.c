@@ -227,7 +227,7 @@ static void test_invalid_bonds_are_refused(void **state)
 	bad_conf("[interface bond7]\nbond-mode = 802.3ad\n", "bond-mode is set without bond-ports");
 }
 
-static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
+static void test_change_of_rdma_mode_is_blocked_while_other_network_namespaces_exist(void **state)
 {
 	struct host_rdma_mode_want w = {.head = {.origin = "test"}, .mode = "exclusive"};
 	struct host_want *v[] = {&w.head};
@@ -591,7 +591,8 @@ static void test_undo_reverts_a_step_that_succeeded_before_a_kill(void **state)
 	host_remove(&lab);
 }
 
-/* The interface has its original MTU: undo is in effect and the step is not. */
+/* While the interface has its original MTU, in_effect() returns 1 for the step's undo and 0 for
+ * its action. */
 static void test_mtu_step_is_not_in_effect_while_the_original_mtu_is_set(void **state)
 {
 	struct host_net n = {.links = links, .n_links = 2};
@@ -613,7 +614,8 @@ int main(void)
 		cmocka_unit_test(test_bond_with_two_ports_is_planned_in_order),
 		cmocka_unit_test(test_invalid_bonds_are_refused),
 		cmocka_unit_test(test_conflicting_addresses_and_routes_are_named),
-		cmocka_unit_test(test_change_of_rdma_mode_is_blocked_by_namespaces),
+		cmocka_unit_test(
+			test_change_of_rdma_mode_is_blocked_while_other_network_namespaces_exist),
 		cmocka_unit_test(test_configuration_errors_name_their_line),
 		cmocka_unit_test(test_a_file_with_too_many_sections_is_refused),
 		cmocka_unit_test(test_sample_host_conf_has_every_key),

@@ -22,9 +22,8 @@ static struct err e;
 
 enum { TEXT_MAX = 1 << 20 };
 
-/*
- * A section of a kind: want_begin() sets the kind's defaults and keys as in host.conf ("dscp=40").
- */
+/* One section of host.conf: want_begin() sets the defaults of the kind, then the given keys
+ * ("dscp=40"). */
 struct want {
 	struct host_want *w;
 	struct host_wants list;
@@ -78,7 +77,8 @@ static void want_begin(struct want *w, const struct host_kind *k, const char *co
 	w->list = (struct host_wants){.kind = k, .v = &w->w, .n = 1};
 }
 
-/* Adds the steps of a kind. Returns the result of its check() or decide(). */
+/* Adds to `p` the steps of kind `k` for a section with the keys `lines`. Returns the result of
+ * decide(), or the error of check() or observe(). */
 static int plan(struct host *h, const struct host_kind *k, const char *const *lines,
 		struct host_plan *p)
 {
@@ -394,7 +394,9 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 		if (!strncmp(p.v[i].desired, "PFC", 3))
 			ASSERT_STR_EQ(p.v[i].desired, "PFC on priority 3");
 	}
-	ASSERT_EQ(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
+	/* ens9np0: trust, PFC, ECN roce_np, ECN roce_rp, DSCP of CNPs, traffic class; host:
+	 * tcp_ecn */
+	ASSERT_EQ(p.n, 7);
 	close_host(&lab, &h);
 }
 
@@ -561,10 +563,8 @@ static int in_effect(struct host *h, const struct host_step *s, bool undo)
 	return k->in_effect(h, undo ? &s->undo : &s->action, &e);
 }
 
-/*
- * Before a step the state of its undo is in effect, afterwards the state of the step; a third
- * value, set by another program, is neither.
- */
+/* in_effect() returns 1 for a step's undo before the step is executed, and for its action
+ * afterwards; with a third value, set by another program, it returns 0 for both. */
 static void test_value_set_by_another_program_is_not_in_effect(void **state)
 {
 	static const char *const pci[] = {"max-read-request=4096", "nics=ens1np0", NULL};
@@ -587,8 +587,8 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 		ASSERT_EQ_MSG(plan(&h, k, cases[i].keys, &p), 0, "cases[%zu]", i);
 		assert_true(p.n > 0);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 1, "cases[%zu]", i);
-		/* While the PF has 0 VFs, the step may be half done: the number is set to 0 before
-		 * it is set to another number. */
+		/* The step of kind vf counts as in effect while the PF has 0 VFs: it sets the
+		 * number to 0 before it sets another number, so it may be half done. */
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"), "cases[%zu]",
 			      i);
 		ASSERT_EQ_MSG(k->act(&h, &p.v[0].action, &e), 0, "cases[%zu]", i);

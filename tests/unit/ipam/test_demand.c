@@ -25,8 +25,9 @@ static bool is_in(void *arg, const char *pool)
 	return arg && strstr(arg, pool);
 }
 
-/* Writes to ret how many addresses `n` rails of one container need from the pools; "a=2/1 b=1/0":
- * count and missing. exhausted: names of the pools without a free address. */
+/* Writes to ret how many addresses `n` rails of one container need from each pool, and how many
+ * of these are missing on this node: "a=2/1 b=1/0" is POOL=NEEDED/MISSING. exhausted: names of
+ * the pools without a free address. */
 static int need(const char *const *pools, size_t n_pools, size_t n, const struct needs *reserved,
 		const char *exhausted, char *ret)
 {
@@ -119,7 +120,7 @@ static void test_repeated_request_needs_no_address(void **state)
 	ASSERT_STR_EQ(text, "b=1/1");
 }
 
-static void test_address_in_its_reuse_delay_counts_as_local(void **state)
+static void test_address_in_its_reuse_delay_counts_as_available(void **state)
 {
 	static const char *const b[] = {"b"};
 	char text[200];
@@ -177,7 +178,7 @@ int main(void)
 			test_backup_pool_is_used_after_the_first_is_exhausted, setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_repeated_request_needs_no_address, setup,
 						il_teardown),
-		cmocka_unit_test_setup_teardown(test_address_in_its_reuse_delay_counts_as_local,
+		cmocka_unit_test_setup_teardown(test_address_in_its_reuse_delay_counts_as_available,
 						setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_pod_with_a_former_address_needs_no_new_address,
 						setup, il_teardown),

@@ -110,7 +110,8 @@ static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 	assert_take("c", "net1", "10.0.0.10");
 }
 
-/* A job that restarts on a pool of its own size gets addresses at once. */
+/* If a job that uses all addresses of its pool restarts, its new containers get addresses at
+ * once. */
 static void test_reuse_delay_is_skipped_in_a_full_pool(void **state)
 {
 	char id[16];
@@ -203,13 +204,14 @@ static void test_sticky_address_is_retained_for_its_pod(void **state)
 	/* A late DEL of the first container must not release the address. */
 	ASSERT_EQ(il_free(&il_lab, "c0", "net1"), 0);
 	assert_sticky("c0new", "web-0", "10.0.0.10");
-	/* The ADD of the next container arrives before the DEL of this one. */
+	/* The ADD of the third container arrives before the DEL of the second, which then
+	 * releases nothing. */
 	assert_sticky("c0third", "web-0", "10.0.0.10");
 	ASSERT_EQ(il_free(&il_lab, "c0new", "net1"), 0);
 	ASSERT_EQ(il_free(&il_lab, "c0third", "net1"), 1);
 }
 
-/* A release requires neither pools nor their directory. */
+/* A release succeeds while a pool file is invalid or missing. */
 static void test_release_works_without_readable_pools(void **state)
 {
 	struct err e = ERR_INIT;
@@ -338,10 +340,8 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	ASSERT_EQ(il_free(&il_lab, "older", "net7"), 1);
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 0);
 	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/last_reserved_ip.0"));
-	/*
-	 * The network's name and the interface identify the attachment, even if the pools have
-	 * changed.
-	 */
+	/* A release that names container and interface also deletes the file of a network whose
+	 * addresses are in no pool of unirail. */
 	ASSERT_EQ(il_free(&il_lab, "old", "eth0"), 1);
 	assert_false(file_exists(&il_lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	il_write(&il_lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
@@ -353,7 +353,8 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	ipam_close(i);
 }
 
-/* A crash of host-local leaves an empty file: allocated, with an unknown owner. */
+/* A crash of host-local may leave an empty file: its address counts as allocated, with an
+ * unknown owner. */
 static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 {
 	struct ipam_valid valid = {"c", "net1"};
@@ -455,7 +456,7 @@ static void test_migrated_address_is_reserved_for_its_pod(void **state)
 	assert_take("x", "net1", "10.0.0.10");
 	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
-	ASSERT_HAS(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it has another owner");
+	ASSERT_HAS(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it is in use");
 	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	ASSERT_EQ(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
@@ -467,7 +468,8 @@ static void test_migrated_address_is_reserved_for_its_pod(void **state)
 	ipam_close(i);
 }
 
-/* Attached pools of a cluster: first none, then a pool of which two addresses are this node's. */
+/* A cluster's pools are attached: first no pool, then one of which two addresses are in blocks
+ * of this node. */
 static void test_attached_pools_replace_local_pools(void **state)
 {
 	static const char *const line =
@@ -717,8 +719,8 @@ static void test_damaged_journal_is_repaired(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
-/* On a node of a cluster: the block log gets a new id and no claims, so the node treats its blocks
- * as those of a lost log. */
+/* On a node of a cluster, blocks.json (the block log) gets a new id and no claims: the node then
+ * treats its blocks as after a loss of the log. */
 static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
@@ -763,7 +765,8 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 	ASSERT_EQ(dir_list(&il_lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	assert_in_range(n, RECREATED_RETAINED,
-			RECREATED_RETAINED + 3); /* one anchor, blocks.json, lock */
+			/* the files moved aside, and at most one anchor, blocks.json and lock */
+			RECREATED_RETAINED + 3);
 	after = il_read(&il_lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));
 	ASSERT_HAS(after, "\"claims\":[],\"borrowed\":[]");
@@ -774,7 +777,7 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 	il_assert_ip(&a, "10.0.0.10");
 	ASSERT_EQ(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &again, &e), 0);
 	assert_null(again);
-	/* If the blocks cannot be read, the journal is refused and stays in its place. */
+	/* If blocks.json is invalid, ipam_recreate() fails and leaves the journal in its place. */
 	il_write(&il_lab, "/state/blocks.json", "{");
 	il_write(&il_lab, "/state/journal", "x\n");
 	ASSERT_EQ(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &again, &e),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of files that are attached to a store, and read again while it is in use. */
+/* Pools read from files and attached to a store; the files are read again while the store is in
+ * use. */
 #include "testlib.h"
 
 #include "base/alloc.h"

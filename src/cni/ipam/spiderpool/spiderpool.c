@@ -345,7 +345,8 @@ static const struct json_table detect_table = {detect_fields, JSON_GO, 0};
 
 static const struct json_field fields[] = {
 	FIELD("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, info, warn or error")),
-	FIELD("log_file_path", J_STR, log_file_path, JSON_DOC(NULL, "file to which the plugin writes its log")),
+	FIELD("log_file_path", J_STR, log_file_path,
+	      JSON_DOC(NULL, "file to which the plugin writes its log")),
 	FIELD("log_file_max_size", J_VAL, log_size,
 	      JSON_DOC("100", "size in MB at which the log is rotated")),
 	FIELD("log_file_max_age", J_VAL, log_age,

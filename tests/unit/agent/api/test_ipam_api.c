@@ -79,7 +79,8 @@ static void test_spiderpool_add_allocates_and_del_releases(void **state)
 	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
-/* Spiderpool's agent allocates one address to the first and the second interface of a pod. */
+/* Spiderpool's agent, in contrast, allocates the same address to the first two interfaces of a
+ * pod. */
 static void test_second_interface_gets_an_address_of_its_own(void **state)
 {
 	auto_free char *answer = NULL;
@@ -93,7 +94,7 @@ static void test_second_interface_gets_an_address_of_its_own(void **state)
 	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
-static void test_requested_pools_and_flags_are_used(void **state)
+static void test_pools_and_clean_gateway_of_a_request_are_applied(void **state)
 {
 	(void)state;
 	il_write(&il_lab, "/pools/s.conf",
@@ -152,7 +153,7 @@ static void test_missing_fields_are_named(void **state)
 		{"DELETE", "ipam/ip", NULL, MISSING("ipam-del-args")},
 		{"DELETE", "ipam/ips", NULL, MISSING("ipam-batch-del-args")},
 		{"GET", "coordinator/config", NULL, MISSING("get-coordinator-config")},
-		/* of several missing fields the first in alphabetical order */
+		/* if several fields are missing, the error names the first in alphabetical order */
 		{"POST", "ipam/ip", "{}", MISSING("containerID")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\"}", MISSING("ifName")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":null}", MISSING("ifName")},
@@ -611,7 +612,7 @@ int main(void)
 		TEST(test_probe_paths_return_an_empty_response),
 		TEST(test_spiderpool_add_allocates_and_del_releases),
 		TEST(test_second_interface_gets_an_address_of_its_own),
-		TEST(test_requested_pools_and_flags_are_used),
+		TEST(test_pools_and_clean_gateway_of_a_request_are_applied),
 		TEST(test_failed_spiderpool_requests_return_a_json_string),
 		TEST(test_missing_fields_are_named),
 		TEST(test_malformed_bodies_are_refused),

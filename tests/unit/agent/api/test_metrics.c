@@ -94,7 +94,7 @@ static void test_durations_are_counted_in_buckets(void **state)
 	free(text);
 }
 
-/* Prometheus requires that the lines of a name are preceded by one TYPE line. */
+/* Prometheus requires exactly one TYPE line for each metric, before the samples of the metric. */
 static void test_each_metric_has_one_type_line(void **state)
 {
 	struct metrics m = {0};

@@ -2,7 +2,8 @@
 /*
  * A request for eight rails on a node without blocks: how often the request uses the store, and
  * what makes the agent read the annotations again. The API server (kube_lab.h) creates each block a
- * moment after the previous one. This file has a route of its own, since there is no socket.
+ * moment after the previous one. The tests open no socket: they enqueue requests directly, with a
+ * route that this file defines.
  */
 #include "testlib.h"
 
@@ -25,7 +26,7 @@ struct server {
 	int version;
 	int claims;	   /* blocks created */
 	int answer_ms;	   /* duration of the creation of each block */
-	int64_t answered;  /* loop time of the last answer */
+	int64_t answered;  /* loop time at which the last answer so far is due */
 	const char *space; /* annotations of the namespace */
 };
 
@@ -69,7 +70,8 @@ static const struct err *list(const struct kube_list *l)
 	return NULL;
 }
 
-/* Creates blocks, one after the other. */
+/* Creates the block of the request. Its answer is sent answer_ms after the previous answer is
+ * due, or from now on if none is due. */
 static void send(struct kube_call *c, const struct kube_request *r)
 {
 	static const char meta[] = "\"metadata\":{";
@@ -180,7 +182,8 @@ static int setup(void **state)
 		  0);
 	open_api();
 	pass(100);
-	ipam_api_touch(lab.api); /* reports the leases: there are none */
+	/* schedules a batch, which reports the leases (there are none) to the blocks */
+	ipam_api_touch(lab.api);
 	pass(100);
 	ASSERT_EQ(lab.k.claims, 0);
 	lab.turns = 0;
@@ -299,8 +302,8 @@ static void space_changes(const char *annotations)
 	kl_event(&lab.k.kube, &kube_namespaces, KUBE_MODIFIED, text);
 }
 
-/* Returns whether the request has the test's mark, which it loses when the agent makes it again
- * from the annotations. */
+/* Returns whether the pending request still has the text that mark() set. The text is lost when
+ * the agent composes the request again from the annotations. */
 static bool is_marked(void)
 {
 	return strcmp(lab.api->pending->requests.v[0].master, "mark") == 0;
@@ -321,7 +324,7 @@ static void retry(void)
 	assert_non_null(lab.api->pending);
 }
 
-static void test_waiting_request_is_made_again_when_its_namespace_changes(void **state)
+static void test_pending_request_gets_the_changed_annotations_of_its_namespace(void **state)
 {
 	(void)state;
 	lab.k.answer_ms = 10000;
@@ -347,7 +350,7 @@ int main(void)
 			test_request_is_retried_after_a_part_of_its_pools_has_changed, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			test_waiting_request_is_made_again_when_its_namespace_changes, setup,
+			test_pending_request_gets_the_changed_annotations_of_its_namespace, setup,
 			teardown),
 	};
 

@@ -17,8 +17,8 @@ struct object {
 	char *path, *text;
 };
 
-/* One change, for watches that start at an earlier version. was, is: the object before and after
- * it; NULL: it did not exist. */
+/* One change of an object, retained for watches that start at an earlier version. was, is: text
+ * of the object before and after the change; NULL: the object did not exist. */
 struct change {
 	uint64_t version;
 	char *path, *was, *is;
@@ -115,7 +115,8 @@ static const struct json *meta(const struct json_doc *d)
 
 /* --- watches --- */
 
-/* Whether the path is an object of the request's collection that its selector matches. */
+/* Returns whether `path` is the path of an object of the collection q->path, and the object's
+ * labels match the selector of q. text: the object; NULL: it does not exist. */
 static bool is_selected(const struct api_request *q, const char *path, const char *text)
 {
 	auto_json struct json_doc *d = text ? t_json(text) : NULL;

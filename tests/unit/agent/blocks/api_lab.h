@@ -60,7 +60,7 @@ void api_plan_fault(const struct api_fault *f);
 void api_put(const char *path, const char *text);
 /* The object; NULL: it does not exist. The caller frees it. */
 struct json_doc *api_get(const char *path);
-size_t api_count(const char *prefix); /* number of objects whose path begins so */
+size_t api_count(const char *prefix); /* number of objects whose path begins with the prefix */
 
 /* The requests of this method so far; NULL: all that write. Returns their number; *v (v may be
  * NULL) is valid until the next call. */

@@ -206,7 +206,7 @@ static void test_recovered_addresses_are_not_allocated_again(void **state)
 	a = il_take(&lab, "c1", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
 	i = il_open(&lab);
-	/* .10 belongs to c1 already; .11 is recorded once */
+	/* 10.0.0.10 belongs to c1 already; 10.0.0.11, which u2 and u3 claim, is recorded once */
 	ASSERT_EQ(ipam_know(i, v, 3, NULL), 1);
 	ASSERT_EQ(ipam_know(i, v, 3, NULL), 0);
 	ipam_close(i);

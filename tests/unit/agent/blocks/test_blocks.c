@@ -66,7 +66,7 @@ static void pass(int64_t ms)
 	t_loop_run(lab->loop, ms);
 }
 
-/* The agent starts: opens its log, connects, lists its blocks. */
+/* Starts the agent, which opens the block log, connects to the API server and lists its blocks. */
 static void agent_start(void)
 {
 	const struct blocks_conf c = {.root = &lab->root,
@@ -162,7 +162,8 @@ static bool may_allocate(const char *ip)
 	return ret;
 }
 
-/* A pod has the address; the store reports it as after a batch. */
+/* Allocates the address to a pod, and passes the leases to the blocks as the agent does after a
+ * batch. */
 static void pod_gets(const char *ip)
 {
 	struct lease l = LEASE_INIT;
@@ -198,7 +199,8 @@ static char *path_of(const struct api_request *q)
 			 json_string(json_get(json_get(json_root(d), "metadata"), "name")));
 }
 
-/* A block of another node, with the entries `released` (JSON, ' for "). */
+/* Creates block `index` of the pool as a block of node n2. released: the members of
+ * spec.released (JSON, ' for "). */
 static void put_peer(unsigned int index, const char *released)
 {
 	auto_free char *path = xasprintf(BLOCKS "/p-%u", index);
@@ -359,7 +361,7 @@ static void test_forbidden_claims_are_retried_with_a_growing_backoff(void **stat
 
 /* --- the log --- */
 
-static void test_claim_in_the_log_is_used_after_a_crash_without_a_request(void **state)
+static void test_claim_in_the_block_log_is_used_after_a_crash_without_a_request(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -372,7 +374,7 @@ static void test_claim_in_the_log_is_used_after_a_crash_without_a_request(void *
 	ASSERT_EQ(api_requests(NULL, NULL), 0);
 }
 
-static void test_blocks_of_the_log_are_used_while_the_api_server_is_unavailable(void **state)
+static void test_blocks_in_the_block_log_are_used_while_the_api_server_is_unavailable(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -405,7 +407,8 @@ static void test_demand_during_an_outage_is_met_when_the_api_server_is_back(void
 	ASSERT_EQ(usable(), IN_A_BLOCK);
 }
 
-static void test_block_of_a_lost_log_is_not_used_before_all_pods_are_known(void **state)
+static void
+test_block_is_not_used_after_loss_of_the_block_log_until_all_pods_are_known(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -626,7 +629,8 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 	pass(1000);
 	api_restore();
 	pass(180000);
-	/* The block is created again; its other addresses, which unknown pods may have, are "?". */
+	/* The block is created again. Its other addresses have the entry "?", because pods that
+	 * the agent does not know may have them. */
 	d = api_get(path);
 	assert_non_null(d);
 	entries = json_get(json_get(json_root(d), "spec"), "released");
@@ -721,10 +725,10 @@ int main(void)
 		TEST(test_claim_whose_answer_was_lost_is_found_by_the_watch),
 		TEST(test_claim_that_never_arrived_is_sent_again),
 		TEST(test_forbidden_claims_are_retried_with_a_growing_backoff),
-		TEST(test_claim_in_the_log_is_used_after_a_crash_without_a_request),
-		TEST(test_blocks_of_the_log_are_used_while_the_api_server_is_unavailable),
+		TEST(test_claim_in_the_block_log_is_used_after_a_crash_without_a_request),
+		TEST(test_blocks_in_the_block_log_are_used_while_the_api_server_is_unavailable),
 		TEST(test_demand_during_an_outage_is_met_when_the_api_server_is_back),
-		TEST(test_block_of_a_lost_log_is_not_used_before_all_pods_are_known),
+		TEST(test_block_is_not_used_after_loss_of_the_block_log_until_all_pods_are_known),
 		TEST(test_idle_block_is_released_after_the_idle_time),
 		TEST(test_block_with_an_address_of_a_pod_is_not_released),
 		TEST(test_release_whose_request_was_lost_is_sent_again),

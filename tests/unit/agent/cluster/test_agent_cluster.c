@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of the API server as the agent decodes them; those whose content was dropped for lack of
- * room are read again when there is room. The API server is kube_lab.h; the loop has the clock of a
- * test.
+ * Objects of the API server as the agent decodes them; network-attachment-definitions whose content
+ * the agent dropped because of a size limit are read again when they fit. The API server is that of
+ * kube_lab.h; the loop has the clock of a test.
  */
 #include "testlib.h"
 
@@ -70,10 +70,8 @@ static void test_spidercoordinator_is_decoded(void **state)
 	free(text);
 }
 
-/*
- * Spiderpool panics without these fields, and ignores each of the two lists if the other is
- * missing.
- */
+/* Spiderpool panics if these fields are missing, and ignores overlayPodCIDR and serviceCIDR
+ * unless both are present. */
 static void test_missing_coordinator_fields_have_defaults(void **state)
 {
 	char *text =
@@ -277,7 +275,7 @@ static void test_network_left_out_of_the_cache_is_read_when_its_namespace_has_ro
 
 	pass(t, 60000);
 	ASSERT_EQ(t->k.n_asked, 0);
-	/* The deletion of a network that uses no memory makes no room for another. */
+	/* The deletion of a network whose content was dropped makes no room for another. */
 	remove_nad(t, 6);
 	pass(t, 60000);
 	ASSERT_EQ(t->k.n_asked, 0);

@@ -71,7 +71,8 @@ static void end(struct lab *l)
 	il_drop(&l->files);
 }
 
-/* The patch for a Node with this status.capacity and the same status.allocatable. */
+/* Writes to l->patch the patch for a Node with this status.capacity and the same
+ * status.allocatable. Returns the number of resources that the patch removes. */
 static size_t plan(struct lab *l, const char *capacity, int64_t now_ms)
 {
 	auto_free char *text = xasprintf("{\"status\":{\"capacity\":{%s},\"allocatable\":{%s}}}",
@@ -97,7 +98,7 @@ static size_t plan(struct lab *l, const char *capacity, int64_t now_ms)
 	"{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1a\"},"                               \
 	"{\"op\":\"remove\",\"path\":\"/status/allocatable/rdma~1a\"}]"
 
-static void test_resource_no_longer_served_is_removed_after_the_grace(void **state)
+static void test_resource_is_removed_when_it_was_not_served_for_the_grace_period(void **state)
 {
 	struct lab l;
 
@@ -197,10 +198,8 @@ static void test_reads_of_an_unchanged_node_become_rare_and_stop(void **state)
 	assert_true(device_sweep_due(l.sweep, 2 + GRACE_MS));
 	plan(&l, "\"rdma/a\":\"8\"", 10 * MINUTE_MS);
 	assert_true(device_sweep_due(l.sweep, 10 * MINUTE_MS + 1));
-	/*
-	 * If another plugin serves the devices, or the Node has none: reads become rare and finally
-	 * stop.
-	 */
+	/* If another plugin serves the resource, or the Node does not have it, reads become rare
+	 * and finally stop. */
 	plan(&l, "\"rdma/a\":\"8\"", 20 * MINUTE_MS);
 	assert_false(device_sweep_due(l.sweep, 24 * MINUTE_MS));
 	assert_true(device_sweep_due(l.sweep, 25 * MINUTE_MS));
@@ -239,7 +238,8 @@ static void test_damaged_record_is_treated_as_empty(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_resource_no_longer_served_is_removed_after_the_grace),
+		cmocka_unit_test(
+			test_resource_is_removed_when_it_was_not_served_for_the_grace_period),
 		cmocka_unit_test(test_resource_served_again_is_not_removed),
 		cmocka_unit_test(test_served_resources_are_recorded),
 		cmocka_unit_test(test_resources_with_configured_prefixes_are_removed),

@@ -207,7 +207,7 @@ static void lab_open(struct lab *l)
 						    .arg = l});
 }
 
-/* Pods named by their UIDs; each container has one device ID of a resource. */
+/* A container of the pod, with one device ID of `resource`. The UID of a pod equals its name. */
 struct container {
 	const char *pod, *name, *resource;
 };
@@ -280,7 +280,8 @@ static void test_missing_queue_pair_and_its_later_creation_are_reported_once_eac
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	ASSERT_STR_EQ(ns, "t");
 	ASSERT_STR_EQ(pod, "p");
-	/* The container started 20 s later, after its image was pulled. */
+	/* The container started 20 s after the pod was first listed, since its image was pulled
+	 * first. */
 	started(&l, NOW + AFTER_MS, "p", 20);
 	assert_false(qp_watch_next_pod(l.w, NOW + 2 * AFTER_MS, &ns, &pod));
 	ASSERT_EQ(due(&l, NOW + AFTER_MS + 19999, NULL), 0);
@@ -289,7 +290,7 @@ static void test_missing_queue_pair_and_its_later_creation_are_reported_once_eac
 	ASSERT_STR_EQ(l.events,
 		      "!NoQueuePair t/p p: container 'a' has rdma/x, has run for at least 60 s "
 		      "and has no queue pair: why\n");
-	/* The container is inspected again, and reported once. */
+	/* The container is inspected again, but the same state is not reported again. */
 	l.events[0] = '\0';
 	for (int64_t t = NOW + 3 * AFTER_MS; t < NOW + 10 * AFTER_MS; t += AFTER_MS) {
 		list(&l, t, one, 1);
@@ -344,7 +345,7 @@ static void test_unknown_state_of_queue_pairs_causes_no_event(void **state)
 	ASSERT_EQ(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
 	qp_watch_take(l.w, 0, QP_UNKNOWN, "exclusive mode", NOW + 5 * AFTER_MS);
 	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
-	/* The result is for a container that has ended. */
+	/* The container ends before its result arrives: the result is ignored. */
 	list(&l, NOW + 7 * AFTER_MS, v, 1);
 	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
 	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + 7 * AFTER_MS);

@@ -15,10 +15,8 @@
 
 #define UID "1f0c2a34-0000-4000-8000-00000000000"
 
-/*
- * Each ID of resource "rdma/all" includes both HCAs, of "rdma/one" mlx5_1; other resources
- * have no RDMA device.
- */
+/* A device ID of resource "rdma/all" stands for mlx5_0 and mlx5_1, a device ID of "rdma/one" for
+ * mlx5_1; other resources have no RDMA device. */
 static void on_devices(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 		       void *each_arg)
 {
@@ -144,7 +142,7 @@ static const struct {
 	 "kubelet-kubepods-pod1f0c2a34_0000_4000_8000_000000000001.slice"},
 };
 
-static void test_limits_are_written_in_the_kubelets_control_group(void **state)
+static void test_limits_are_written_to_the_pods_control_group_in_each_cgroup_layout(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 2}}}};
 	auto_podres struct podres_list list;
@@ -247,7 +245,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_device_id_of_a_pod_adds_its_limit),
 		cmocka_unit_test(test_sum_of_limits_does_not_exceed_the_kernels_maximum),
-		cmocka_unit_test(test_limits_are_written_in_the_kubelets_control_group),
+		cmocka_unit_test(
+			test_limits_are_written_to_the_pods_control_group_in_each_cgroup_layout),
 		cmocka_unit_test(test_error_of_a_failed_limit_names_the_file_and_the_remedy),
 		cmocka_unit_test(test_rdma_controller_is_enabled_for_the_pods_control_group),
 	};

@@ -127,7 +127,8 @@ static void test_name_with_local_addresses_does_not_wait_for_migration(void **st
 	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 0);
 	ASSERT_EQ(ipam_release(store, "c1", NULL, &e), 1);
 	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 0);
-	/* Still retained in the journal, but no longer owned by this node. */
+	/* The address is still retained in the journal, but this node may not use it any more:
+	 * the pod waits. */
 	p = (struct pool *)ipam_pools(store)->v;
 	ip_set_done(&p->usable);
 	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 1);
@@ -146,10 +147,9 @@ static void test_pod_waits_until_the_import_for_its_name_has_ended(void **state)
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the pod's SpiderEndpoint is "
 			      "not read from the API server yet");
-	/*
-	 * `migrating` has no effect on the current import for the name, only on the next one: a
-	 * request that cannot wait any longer then continues without the migrated addresses.
-	 */
+	/* `migrating` (the pod is a migrating virtual machine) has no effect on the current
+	 * import for the name. In the next import, a request that cannot wait any longer
+	 * continues without the migrated addresses. */
 	pod.migrating = true;
 	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);
 	migration_imported(migration, &pod);

@@ -81,10 +81,9 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
 	return r;
 }
 
-/*
- * Each network is "ns/name@if"; "+" before it: replaces the first network of the netconf; "!": from
- * a file.
- */
+/* Fails unless the plan is `expected`: each network as "ns/name@if"; "+" before the first: it
+ * replaces the first network of the netconf; "!" before a network: its configuration is that of
+ * a CNI configuration file. */
 static void is(const struct given *g, const char *expected)
 {
 	auto_net_plan struct net_plan p = {0};
@@ -275,10 +274,9 @@ static void test_devices_are_assigned_in_the_order_of_networks(void **state)
 		      "containers have devices of 'x/vf' (2); add x/other to a container's limits");
 }
 
-/*
- * The result for deviceID "0000:3b:02.1" in the annotation's element of network `net`, if the
- * kubelet allocated `id` of `resource` to the pod.
- */
+/* Checks the plan of a pod whose annotation has deviceID "0000:3b:02.1" for network `net`, if
+ * the kubelet allocated device `id` of `resource` to the pod (id NULL: no device). allocated,
+ * requested, warning: the expected results. */
 static void request_device(const char *net, const char *resource, const char *id,
 			   const char *allocated, const char *requested, const char *warning)
 {
@@ -319,9 +317,8 @@ static void test_annotation_may_only_name_a_device_of_the_pod(void **state)
 	request_device("vf", "x/other", "0000:3b:02.1", "", "", other);
 }
 
-/*
- * The next network of the resource finds no device left, but the named device belongs to the pod.
- */
+/* The first network gets d0, the pod's only device of the resource. No device is left for the
+ * second network, but d0, which its element of the annotation names, belongs to the pod. */
 static void test_device_named_by_the_annotation_is_requested_when_no_other_is_left(void **state)
 {
 	auto_net_plan struct net_plan p = {0};

@@ -196,7 +196,7 @@ static void test_request_truncated_at_any_byte_is_decoded_or_returns_einval(void
 	}
 }
 
-static void test_adjustment_has_the_bytes_of_the_protocol(void **state)
+static void test_adjustment_is_encoded_as_nri_protobuf(void **state)
 {
 	static const char want[] = "\x0a\x30"
 				   "\x22\x06\x0a\x01"
@@ -244,7 +244,7 @@ int main(void)
 		cmocka_unit_test(test_setting_or_pod_annotation_sets_nccl_net_to_ib),
 		cmocka_unit_test(test_create_container_request_is_decoded),
 		cmocka_unit_test(test_request_truncated_at_any_byte_is_decoded_or_returns_einval),
-		cmocka_unit_test(test_adjustment_has_the_bytes_of_the_protocol),
+		cmocka_unit_test(test_adjustment_is_encoded_as_nri_protobuf),
 		cmocka_unit_test(test_memlock_setting_is_parsed),
 	};
 

@@ -134,8 +134,9 @@ static void write_file(const char *path, const char *text)
 	ASSERT_EQ(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
-/* Writes or removes the CNI configuration; with `cdi` also removes the CDI specifications. Messages
- * in t_out, in t_err the reason if the runtime does not use the configuration. */
+/* Writes or removes the CNI configuration; with `cdi` also removes the CDI specifications. t_out
+ * gets the messages; t_err gets the reason if the container runtime does not use the
+ * configuration. */
 static int change(const char *name, bool remove, bool cdi, bool dry_run)
 {
 	struct install_node n = {.root = &root,
@@ -162,7 +163,7 @@ static int node(const char *name, bool uninstall, bool dry_run)
 	return change(name, uninstall, uninstall, dry_run);
 }
 
-static void test_cni_configuration_is_written_and_removed(void **state)
+static void test_install_writes_and_uninstall_removes_the_cni_configuration(void **state)
 {
 	(void)state;
 	/* No network yet: install succeeds without writing a file. */
@@ -187,11 +188,10 @@ static void test_cni_configuration_is_written_and_removed(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
-/*
- * The original device plugins write files with the same names and kinds into the same directory:
- * their files stay.
- */
-static void test_cdi_specifications_are_removed(void **state)
+/* Uninstall removes only the CDI specifications that unirail's device plugin wrote. The original
+ * device plugins write files with the same names and kinds into the same directory; those files
+ * are retained. */
+static void test_uninstall_removes_only_cdi_specifications_of_unirail(void **state)
 {
 	static const struct {
 		const char *path, *text;
@@ -443,10 +443,8 @@ static void test_invalid_options_are_refused(void **state)
 	ASSERT_STR_EQ(t_out, "[\n    \"alpha\",\n    \"beta\"\n]\n");
 }
 
-/*
- * A record that names a path outside of the directory, or that a later version wrote, is refused as
- * a whole.
- */
+/* An invalid installation record is refused as a whole, for example one that names a path
+ * outside of the directory or that a later version wrote. */
 static void test_invalid_installation_records_are_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -482,9 +480,8 @@ static void test_invalid_installation_records_are_refused(void **state)
 	}
 }
 
-/*
- * The states that kill -9 leaves: after the record was written, and when some of the links exist.
- */
+/* The states after kill -9: an installation that wrote the record and the backup but no link, an
+ * installation that created only some of the links, and an interrupted uninstall. */
 static void test_killed_installation_is_completed_or_undone(void **state)
 {
 	(void)state;
@@ -508,7 +505,8 @@ static void test_killed_installation_is_completed_or_undone(void **state)
 	ASSERT_EQ(count(), 1);
 }
 
-/* An upgrade, and an upgrade that was killed between record and binary. */
+/* A completed upgrade, then an upgrade that was killed after it had written the record and
+ * before it replaced the binary. */
 static void test_upgrade_replaces_the_binary(void **state)
 {
 	char sha_old[DIGEST_HEX], sha_new[DIGEST_HEX], text[512];
@@ -571,8 +569,8 @@ static void test_failed_installation_retains_the_old_state(void **state)
 	ASSERT_EQ(system(command), 0);
 }
 
-/* A binary: the interpreter of a script would open its path a second time, when the file may
- * already be replaced. */
+/* Installs a binary as alpha. A script would not do: its interpreter opens the path a second
+ * time, and by then the installation may have replaced the file. */
 static void put_false(void)
 {
 	auto_buf struct buf b;
@@ -585,7 +583,6 @@ static void put_false(void)
 	root_close(&host);
 }
 
-/* A runtime calls a plugin during the installation: each call runs the old or the new program. */
 static void test_calls_during_installation_run_the_old_or_the_new_program(void **state)
 {
 	int seen[2] = {0, 0}, pipes[2], status;
@@ -664,10 +661,11 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_first_installation_copies_and_links, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_cni_configuration_is_written_and_removed,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cdi_specifications_are_removed, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_install_writes_and_uninstall_removes_the_cni_configuration, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_uninstall_removes_only_cdi_specifications_of_unirail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_uninstall_removes_the_state_of_a_node, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_invalid_option_creates_no_directory, setup,

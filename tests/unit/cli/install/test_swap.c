@@ -144,7 +144,7 @@ static void test_failed_commit_is_rolled_back(void **state)
 	ASSERT_EQ(count(), 3);
 }
 
-static void test_directory_in_place_of_a_file_changes_nothing(void **state)
+static void test_commit_that_would_replace_a_directory_changes_nothing(void **state)
 {
 	struct swap s;
 	struct err e = ERR_INIT;
@@ -227,8 +227,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_close_without_commit_changes_nothing, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_failed_commit_is_rolled_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_directory_in_place_of_a_file_changes_nothing,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_commit_that_would_replace_a_directory_changes_nothing, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_leftover_temporary_files_are_removed, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_errors_name_the_file_or_link, setup, teardown),

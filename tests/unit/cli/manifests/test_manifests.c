@@ -12,7 +12,7 @@
 #include "cli/manifests/values.h"
 #include "wire/yaml/yaml.h"
 
-static void test_packed_files_with_an_invalid_length_are_refused(void **state)
+static void test_packed_file_with_an_invalid_length_or_distance_is_refused(void **state)
 {
 	(void)state;
 	static const unsigned char good[] = {2, 'a', 'b', 'c', 128 + 2, 3, 0, 0, 'd'};
@@ -152,7 +152,7 @@ static void test_unknown_or_invalid_values_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_packed_files_with_an_invalid_length_are_refused),
+		cmocka_unit_test(test_packed_file_with_an_invalid_length_or_distance_is_refused),
 		cmocka_unit_test(test_embedded_files_are_found_by_name),
 		cmocka_unit_test(test_values_of_option_set_are_parsed_like_helm),
 		cmocka_unit_test(test_unknown_or_invalid_values_are_refused),

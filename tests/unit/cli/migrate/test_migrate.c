@@ -147,10 +147,8 @@ static void test_only_the_named_nodes_are_migrated(void **state)
 	migrate_plan_done(&p);
 }
 
-/*
- * Node selector terms are alternatives, so each term gets the condition; the rest of the affinity
- * stays.
- */
+/* Node selector terms are alternatives, so the condition that excludes migrated nodes is added
+ * to each term; the rest of the affinity is retained. */
 static void test_every_selector_term_excludes_migrated_nodes(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
@@ -480,9 +478,8 @@ static void test_cluster_without_spiderpool_and_multus_is_a_problem(void **state
 	migrate_plan_done(&p);
 }
 
-/*
- * Settings, variables, directories and configurations of device plugins become values of the chart.
- */
+/* The ConfigMap, environment variables and directories of Spiderpool, and the configurations of
+ * the device plugins, become values of the chart. */
 static void test_settings_of_originals_become_chart_values(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
@@ -533,7 +530,7 @@ static void test_settings_of_originals_become_chart_values(void **state)
 	assert_non_null(strstr(annotations.p, "tuneSysctlConfig"));
 	assert_non_null(strstr(annotations.p,
 			       "DaemonSet 'd/kube-sriov-device-plugin' mounts no ConfigMap"));
-	/* The result consists of values that the chart has. */
+	/* The chart accepts all values of the result. */
 	ASSERT_EQ(manifests_render(t, "unirail", &out, &annotations, &e), 0);
 	assert_non_null(strstr(out.p, "enable-ipv6 = no"));
 	assert_non_null(strstr(out.p, "path: /var/lib/rancher/k3s/agent/etc/cni/net.d\n"));

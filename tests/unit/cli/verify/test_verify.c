@@ -84,7 +84,8 @@ static void test_rails_of_a_pod_are_listed(void **state)
 	ASSERT_STR_EQ(v[1].dev->name, "mlx5_2");
 	ASSERT_EQ(v[1].gid_index, -1);
 	ASSERT_EQ(v[1].mtu, 2048);
-	/* ordered by number; IPv4 first; MTU limited by the interface */
+	/* Rails are ordered by the number in the interface name (net2 before net10), IPv4 before
+	 * IPv6. The MTU of the interface limits the RDMA MTU. */
 	ASSERT_STR_EQ(v[2].ifname, "net10");
 	ASSERT_EQ(v[2].net.ip.family, 4);
 	ASSERT_EQ(v[2].gid_index, 0);

@@ -127,7 +127,7 @@ static void test_invalid_messages_are_refused(void **state)
 		{"unirail-verify/x hello", "not 'unirail verify'", -EBADMSG},
 		{"unirail-verify/2 hello", "version 2 of the protocol, this side 1",
 		 -EPROTONOSUPPORT},
-		{"unirail-verify/1", "sent nothing", -EBADMSG},
+		{"unirail-verify/1", "without a message after", -EBADMSG},
 		{"unirail-verify/1 shutdown", "unknown message", -EBADMSG},
 		{"unirail-verify/1 hello qpn", "'key=value'", -EBADMSG},
 		{"unirail-verify/1 hello qpn=", "value of 'qpn': ''", -EBADMSG},

@@ -126,7 +126,8 @@ static void test_route_without_gateway_gets_the_first_gateway_of_its_family(void
 
 /* --- group delete --- */
 
-/* A device that was moved into the pod is outside of the group, so the group can be deleted. */
+/* A device that was moved into the pod is not in LINK_GROUP, so a deletion of the group does not
+ * affect it. */
 static void test_moved_device_does_not_prevent_the_deletion_of_the_link_group(void **state)
 {
 	static const char *const made[] = {"net1", "net2"};

@@ -273,13 +273,13 @@ static void test_rails_files_are_written_by_add_and_removed_by_del_and_gc(void *
 	c.args_text = "K8S_POD_UID=../x;IgnoreUnknown=1";
 	rails_write(&a);
 	assert_true(exists(&h, "c1/rails.env"));
-	rails_gc(&c); /* without a list no entry is removed */
+	rails_gc(&c); /* without a list of valid attachments GC removes no entry */
 	assert_true(exists(&h, "c1/rails.env"));
 	c.has_valid = true;
 	c.valid = &valid;
 	c.n_valid = 1;
 	rails_gc(&c);
-	assert_true(exists(&h, "c1/rails.env")); /* the entry of rail1 remains */
+	assert_true(exists(&h, "c1/rails.env")); /* GC of rail0 retains the entry of rail1 */
 	c.name = "rail1";
 	rails_gc(&c);
 	assert_false(exists(&h, "c1"));

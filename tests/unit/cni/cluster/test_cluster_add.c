@@ -12,10 +12,9 @@
 
 static struct err e;
 
-/*
- * Converts `element`, as the agent sends it, to the network `index`; common: {"agent", "stateDir",
- * "coordinator", "runtime"}. Returns the text, or NULL.
- */
+/* Converts `element`, a network as the agent sends it, to the network with the number `index`.
+ * `common`: an object with the optional keys "agent", "stateDir", "coordinator", "runtime".
+ * Returns the converted text; NULL if the network is refused, with the reason in `e`. */
 static char *put(const char *element, size_t index, const char *common)
 {
 	auto_json struct json_doc *d = NULL, *c = NULL;
@@ -96,10 +95,8 @@ static void test_allocated_device_is_written_into_plugins(void **state)
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
 #define WANTS	"\"capabilities\":{\"deviceID\":true}"
 
-/*
- * A device named by the annotation is written into plugins that declare the capability and name no
- * device.
- */
+/* A device that the pod's annotation requests is written into the plugins that declare the
+ * capability deviceID and name no device themselves. */
 static void test_requested_device_is_written_into_capable_plugins(void **state)
 {
 	static const char *const own[] = {"\"deviceID\":\"x\"",
@@ -154,10 +151,9 @@ static void test_requested_mac_addresses_and_routes_become_args(void **state)
 	"{\"runtime\":{\"portMappings\":[{\"hostPort\":1}],\"dns\":{},\"bandwidth\":{},"           \
 	"\"cgroupPath\":\"/x\"}}"
 
-/*
- * The runtime's arguments, overridden by the pod's request, and only capabilities that the plugin
- * declares. The pod's requests do not apply to its first network.
- */
+/* runtimeConfig gets the arguments of the container runtime, which the pod's requests override,
+ * but only those for capabilities that the plugin declares. The pod's requests do not apply to
+ * its first network. */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	static const char element[] =

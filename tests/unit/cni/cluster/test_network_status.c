@@ -76,10 +76,8 @@ static void test_macvlan_network_has_one_status_element(void **state)
 	       "}]");
 }
 
-/*
- * Interfaces on the host and in the pod: the default network of ptp or bridge, then a rail with
- * every key.
- */
+/* The first network is a default network of ptp or bridge, with one interface on the host and
+ * one in the pod; the second network is a rail with MTU, gateways and device information. */
 static void test_status_has_every_key_of_a_result(void **state)
 {
 	struct given g = {0};
@@ -150,10 +148,9 @@ static void test_status_has_every_key_of_a_result(void **state)
 	       "}]");
 }
 
-/*
- * Two interfaces in the pod: addresses by interface, addresses without an interface last; the
- * default interface is that of the first address with a gateway.
- */
+/* A network with two interfaces in the pod: each element has the addresses of its interface, and
+ * the last element also the addresses without an interface. The default interface is that of the
+ * first address with a gateway. */
 static void test_status_has_an_element_for_each_interface_of_the_pod(void **state)
 {
 	struct given g = {0};

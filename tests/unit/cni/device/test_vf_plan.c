@@ -118,7 +118,6 @@ static void test_equal_attributes_need_no_change(void **state)
 	ASSERT_EQ(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
 }
 
-/* A driver does not report spoofchk and trust: they are restored if ADD set them. */
 static void test_unreported_spoofchk_and_trust_are_restored_if_add_set_them(void **state)
 {
 	struct vf_info was = plain(), now = plain();

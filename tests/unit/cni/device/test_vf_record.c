@@ -342,7 +342,7 @@ static void test_owner_of_a_vf_is_written_and_read(void **state)
 	host_remove(&h);
 }
 
-static void test_vf_in_use_names_its_pod(void **state)
+static void test_error_for_a_vf_in_use_names_its_pod(void **state)
 {
 	auto_vf_record struct vf_record r = sample(), other = sample(), got = {0};
 	struct host_lab h;
@@ -377,8 +377,8 @@ static void test_vf_in_use_names_its_pod(void **state)
 	host_remove(&h);
 }
 
-/* A VF that a pod of ib-sriov has is in use for sriov as well. */
-static void test_vf_in_use_by_ib_sriov_names_its_pod(void **state)
+/* A VF that a pod uses through ib-sriov is in use for sriov as well. */
+static void test_error_for_a_vf_in_use_by_ib_sriov_names_its_pod(void **state)
 {
 	static const char ib[] =
 		"{\"deviceID\":\"0000:3b:00.2\",\"name\":\"ib\",\"unirail\":{\"container\":\"c9\","
@@ -470,8 +470,8 @@ int main(void)
 		cmocka_unit_test(
 			test_record_of_the_original_gets_container_and_interface_of_its_file_name),
 		cmocka_unit_test(test_owner_of_a_vf_is_written_and_read),
-		cmocka_unit_test(test_vf_in_use_names_its_pod),
-		cmocka_unit_test(test_vf_in_use_by_ib_sriov_names_its_pod),
+		cmocka_unit_test(test_error_for_a_vf_in_use_names_its_pod),
+		cmocka_unit_test(test_error_for_a_vf_in_use_by_ib_sriov_names_its_pod),
 		cmocka_unit_test(test_vf_locks_are_exclusive_and_a_vf_listed_twice_is_refused),
 		cmocka_unit_test(test_opposite_lock_orders_do_not_deadlock),
 	};

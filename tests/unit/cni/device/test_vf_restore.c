@@ -192,8 +192,9 @@ static void test_alternative_name_equal_to_the_old_name_does_not_prevent_the_res
 	close_way(&w);
 }
 
-/* The kernel moved the netdev of a deleted namespace to the node, with any of three names, and a
- * killed process left its alias. */
+/* The kernel moved the netdev of a deleted namespace to the node; a killed process left the
+ * alias of the netdev. The netdev has the pod's name (net1), a name given by the kernel (dev7)
+ * or its original name (vf0). */
 static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 {
 	struct link_change half = {.set = LINK_SET_NAME | LINK_SET_ALIAS, .alias = "vf0"};
@@ -229,7 +230,7 @@ static void test_unchanged_netdev_is_not_modified(void **state)
 	close_way(&w);
 }
 
-static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
+static void test_restore_fails_while_another_link_of_the_node_has_the_name(void **state)
 {
 	struct vf_found f;
 	struct way w;
@@ -273,10 +274,8 @@ static void test_removed_or_recreated_function_needs_no_restore(void **state)
 	host_remove(&h);
 }
 
-/*
- * A driver refuses an attribute permanently: this does not fail the pod's DEL (result 1), but fails
- * with VF_RESTORE_STRICT, which the next ADD sets.
- */
+/* If a driver refuses an attribute permanently, vf_restore() returns 1, so the pod's DEL does
+ * not fail. With VF_RESTORE_STRICT, which the next ADD sets, vf_restore() fails. */
 static void test_refused_attribute_does_not_block_the_deletion(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
@@ -341,7 +340,7 @@ int main(void)
 			test_alternative_name_equal_to_the_old_name_does_not_prevent_the_restore),
 		cmocka_unit_test(test_netdev_left_by_a_deleted_namespace_is_restored),
 		cmocka_unit_test(test_unchanged_netdev_is_not_modified),
-		cmocka_unit_test(test_name_in_use_prevents_the_restore_until_renamed),
+		cmocka_unit_test(test_restore_fails_while_another_link_of_the_node_has_the_name),
 		cmocka_unit_test(test_removed_or_recreated_function_needs_no_restore),
 		cmocka_unit_test(test_refused_attribute_does_not_block_the_deletion),
 		cmocka_unit_test(test_vf_with_unreadable_sysfs_is_not_reported_as_missing),

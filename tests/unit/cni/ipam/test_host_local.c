@@ -359,7 +359,8 @@ static void test_del_releases_addresses_of_the_owner_only(void **state)
 	put(w, "10.1.2.2", "c1\r\neth0");
 	put(w, "10.1.2.3", "c1\r\neth0");
 	put(w, "10.1.2.4", "c2\r\neth0");
-	/* prevResult has the address of another container: all files are searched. */
+	/* prevResult has the address of another container, so DEL searches the files of all
+	 * addresses. */
 	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
@@ -508,7 +509,8 @@ static void test_store_is_locked_like_the_original(void **state)
 	ASSERT_EQ(hostlocal_open(&a, &w->root, "/d", "other", false, NULL), -ENOENT);
 }
 
-/* In process the rail has its own name and interface, which differ from those of the pod. */
+/* unirail-cni calls host-local as a function for each rail, with the network name and interface
+ * of the rail, which differ from those of the pod. */
 static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
 	struct t_dir *w = *state;

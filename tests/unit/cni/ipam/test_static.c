@@ -53,7 +53,8 @@ static void test_result_has_the_bytes_of_the_original(void **state)
 	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
 	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
 
-/* Precedence: runtimeConfig, args.cni, then CNI_ARGS and the configuration. */
+/* Precedence of the sources of addresses, highest first: runtimeConfig, args.cni, then CNI_ARGS
+ * together with the addresses of `ipam`. */
 struct add {
 	const char *args, *conf, *out;
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ranges and messages of whereabouts' IPAM with the local store; defects of the original are
- * corrected.
- */
+/* The IPAM plugin whereabouts with its local store: ranges, allocation, release and messages.
+ * Comments name the defects of the original that unirail corrects. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -19,7 +17,8 @@
 /* --- calls --- */
 
 struct owner {
-	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, "net1" */
+	/* NULL: pod is "p", id is the name of the pod, ifname is "net1" */
+	const char *pod, *id, *ifname;
 };
 
 static struct answer call(struct t_dir *w, const char *command, const char *ipam,
@@ -306,7 +305,8 @@ static void test_invalid_configuration_is_refused(void **state)
 		{RANGE("10.0.0.0/24") ",\"routes\":[{\"dst\":\"x\"}]", "conf.ipam.routes[0].dst"},
 		{RANGE("10.0.0.0/24") ",\"dns\":{\"search\":1}", "conf.ipam.dns.search"},
 		{"\"range\":5", "conf.ipam.range is 5, expected a string"},
-		/* Without the controller that assigns slices, two nodes would share addresses. */
+		/* node_slice_size is refused: unirail has no controller that assigns slices to
+		 * nodes, so two nodes would allocate the same addresses. */
 		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
 		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
 	};
@@ -389,7 +389,8 @@ static void test_result_has_gateway_routes_and_dns(void **state)
 	};
 	struct t_dir *w = *state;
 
-	/* Repeated requests of the same pod and interface. */
+	/* The pod and the interface are the same in all cases, so each ADD returns the same
+	 * address. */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *text =
 			xasprintf("{\"cniVersion\":\"%s\"%s", cases[i].version, conf);
@@ -420,7 +421,7 @@ static void test_address_gets_a_gateway_of_its_own_family_only(void **state)
 	      "{\"address\":\"10.0.0.1/24\",\"gateway\":\"10.9.0.1\"}");
 }
 
-static void test_addresses_of_args_are_added(void **state)
+static void test_addresses_of_cni_args_and_netconf_are_added_to_the_result(void **state)
 {
 	struct t_dir *w = *state;
 	struct invocation v = {
@@ -487,7 +488,8 @@ static void test_addresses_are_allocated_in_order(void **state)
 		{RANGE("::/126"), {A("::1/126"), A("::2/126")}},
 		{RANGE("10.0.0.0/30") "," RANGES("{\"range\":\"fd00::/126\"}"),
 		 {A("10.0.0.1/30") "," A("fd00::1/126"), A("10.0.0.2/30") "," A("fd00::2/126")}},
-		/* Two ranges of one network: they share a pool, but not their addresses. */
+		/* Two ranges of one subnet: both use one pool, and no address is allocated to
+		 * both. */
 		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.0.2\"," RANGES(
 			 "{\"range\":\"10.0.0.0/24\",\"range_start\":\"10.0.0.2\","
 			 "\"range_end\":\"10.0.0.9\"}"),
@@ -578,7 +580,8 @@ static void test_address_excluded_later_stays_with_its_container(void **state)
 	      A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL});
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
-	/* A range was added before the range of the container's address. */
+	/* A range was added to the configuration before the range of the container's address:
+	 * the container retains this address. */
 	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
 	gives(w, RANGE("10.5.0.1-10.5.0.5/24") "," RANGES("{\"range\":\"10.5.0.6-10.5.0.9/24\"}"),
 	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
@@ -613,14 +616,14 @@ static void test_overlapping_ranges_share_no_address(void **state)
 	 * The same pod with another interface: the original allocates the pod's own address again.
 	 */
 	gives(w, RANGE("10.0.0.0/16"), (struct owner){"a", "a", "net2"}, A("10.0.0.5/16"));
-	/* Both ranges in one call. */
+	/* Nested ranges in one ADD also get different addresses. */
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), POD("e"),
 	      A("10.7.0.1/24") "," A("10.7.0.2/16"));
 	/* Another network name is another network. */
 	gives(w, RANGE("10.0.0.0/24") NAME("blue"), POD("f"), A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") NAME("blue"), POD("g"), A("10.0.0.2/16"));
-	/* enable_overlapping_ranges is false: an address that another range of the network has
-	 * may be allocated again. */
+	/* enable_overlapping_ranges is false: an address that was allocated from another range
+	 * of the network may be allocated again. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
 	/* A range with the default setting skips addresses of all ranges of the network. */
@@ -647,7 +650,7 @@ static void test_address_of_the_second_range_is_reserved_too(void **state)
  * A new container of the pod does not get an address that was allocated from an overlapping range
  * meanwhile.
  */
-static void test_address_allocated_elsewhere_is_not_used_again(void **state)
+static void test_new_container_gets_no_address_allocated_from_an_overlapping_range(void **state)
 {
 	struct t_dir *w = *state;
 
@@ -687,7 +690,7 @@ static int64_t size_of(struct t_dir *w, const char *path)
  * The journal of the second range cannot be written: the address of the first range is released,
  * and an address that moved to a new container belongs to the old container again.
  */
-static void test_unwritable_second_range_releases_the_address_of_the_first(void **state)
+static void test_failed_write_for_the_second_range_releases_the_address_of_the_first(void **state)
 {
 	struct t_dir *w = *state;
 	struct rlimit old, small;
@@ -816,7 +819,7 @@ static void test_check_compares_addresses_with_prev_result(void **state)
 	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
 }
 
-static void test_gc_releases_attachments_of_its_network_only(void **state)
+static void test_gc_releases_addresses_of_invalid_attachments_of_its_network_only(void **state)
 {
 	struct t_dir *w = *state;
 	auto_answer struct answer none = call(w, "GC", TWO, POD("a"), "");
@@ -837,7 +840,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 				    .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{"
 					    "\"type\":\"whereabouts\"," RANGE("10.1.0.0/24") "}}"},
 	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
-	/* Without a list no container can be considered deleted. */
+	/* GC without cni.dev/valid-attachments considers no container deleted. */
 	a = call(w, "GC", TWO, POD("x"), "");
 	ASSERT_EQ(a.status, 0);
 	said(w, "CHECK", TWO, POD("b"), 0, "");
@@ -851,7 +854,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 	gives(w, RANGE("10.1.0.0/24"), POD("e"), A("10.1.0.5/24"));
 }
 
-/* --- flat files, and the store in a cluster --- */
+/* --- flat files, and netconfs with a kubeconfig --- */
 
 #define KUBE  "\"kubernetes\":{\"kubeconfig\":\"/etc/k\"}"
 #define FLAT1 "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf"
@@ -943,7 +946,7 @@ static void test_netconf_with_a_kubeconfig_is_refused(void **state)
 	assert_non_null(strstr(gc.out.p, no));
 	del(w, conf, POD("a"));
 	assert_false(file_exists(&w->root, STORE));
-	/* Without a kubeconfig no cluster is used. */
+	/* An empty kubeconfig is accepted, and the local store is used. */
 	put(w, FLAT2, "{}");
 	gives(w,
 	      RANGE("10.0.0.0/24") ",\"kubernetes\":{\"k8s_api_root\":\"x\",\"kubeconfig\":\"\"}",
@@ -979,10 +982,8 @@ static void test_log_levels_are_parsed(void **state)
 	}
 }
 
-/*
- * In process the rail has its own name and interface, which differ from the pod's; the plugin is
- * found by its type.
- */
+/* The plugin is called in process for two rails: it uses the network name and the interface of
+ * the rail, not those of the pod's call. It is found by its type. */
 static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
 	struct t_dir *w = *state;
@@ -1037,7 +1038,7 @@ int main(void)
 		TEST(test_pod_name_is_required),
 		TEST(test_result_has_gateway_routes_and_dns),
 		TEST(test_address_gets_a_gateway_of_its_own_family_only),
-		TEST(test_addresses_of_args_are_added),
+		TEST(test_addresses_of_cni_args_and_netconf_are_added_to_the_result),
 		TEST(test_addresses_are_allocated_in_order),
 		TEST(test_exhausted_range_is_reported),
 		TEST(test_same_pod_gets_the_same_address),
@@ -1045,14 +1046,14 @@ int main(void)
 		TEST(test_repeated_request_of_overlapping_ranges_gets_the_same_addresses),
 		TEST(test_overlapping_ranges_share_no_address),
 		TEST(test_address_of_the_second_range_is_reserved_too),
-		TEST(test_address_allocated_elsewhere_is_not_used_again),
+		TEST(test_new_container_gets_no_address_allocated_from_an_overlapping_range),
 		TEST(test_full_second_range_releases_the_address_of_the_first),
-		TEST(test_unwritable_second_range_releases_the_address_of_the_first),
+		TEST(test_failed_write_for_the_second_range_releases_the_address_of_the_first),
 		TEST(test_del_releases_addresses_of_every_range),
 		TEST(test_del_works_with_an_invalid_configuration),
 		TEST(test_del_reports_failed_releases),
 		TEST(test_check_compares_addresses_with_prev_result),
-		TEST(test_gc_releases_attachments_of_its_network_only),
+		TEST(test_gc_releases_addresses_of_invalid_attachments_of_its_network_only),
 		TEST(test_keys_of_the_flat_file_are_defaults),
 		TEST(test_flat_files_are_searched_in_order),
 		TEST(test_netconf_with_a_kubeconfig_is_refused),

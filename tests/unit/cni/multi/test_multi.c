@@ -87,7 +87,7 @@ static void test_each_network_gets_its_interface_name_and_driver(void **state)
 	ASSERT_EQ(x.nics[2].conf->host_table, 700);
 }
 
-/* Keys that one network may set: its definition, version, device, CNI_ARGS, default routes. */
+/* Keys of one network: nad, cniVersion, deviceID, cniArgs, defaultRoute. */
 static void test_keys_of_a_single_network_are_read(void **state)
 {
 	(void)state;
@@ -186,7 +186,8 @@ static void test_invalid_netconf_is_refused(void **state)
 		refused(bad[i].text, bad[i].word);
 }
 
-/* MAC, IP and GATEWAY apply to one interface only; the other keys apply to all. */
+/* Of CNI_ARGS, MAC, IP and GATEWAY apply to the first network only; the other keys apply to all
+ * networks. */
 static void test_later_networks_get_no_mac_ip_or_gateway_args(void **state)
 {
 	static const struct {

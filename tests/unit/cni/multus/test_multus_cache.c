@@ -14,9 +14,8 @@
 #define ONE_BYTES "eyJuYW1lIjoicmFpbDAiLCJ0eXBlIjoibWFjdmxhbiJ9"
 #define ONE_CONF  "{\"name\":\"rail0\",\"type\":\"macvlan\"}"
 
-/*
- * The format of Multus' development version: Conf and ConfList have the keys common to all plugins.
- */
+/* The format of Multus' development version: Conf and ConfList contain only the keys common to
+ * all plugins, Bytes contains the whole configuration in base64. */
 static const char head[] =
 	"[{\"Conf\":{\"ipam\":{},\"dns\":{}},\"ConfList\":{\"cniVersion\":\"0.3.1\",\"name\":"
 	"\"podnet\",\"plugins\":[{\"type\":\"ptp\",\"ipam\":{},\"dns\":{}}]},\"Name\":\"podnet\","
@@ -190,10 +189,8 @@ static void test_invalid_cache_files_are_errors(void **state)
 	}
 }
 
-/*
- * A written file is read again, with a configuration of any length, and names the unirail-cni
- * network that wrote it.
- */
+/* Delegates are read as they were written, with configurations of every length modulo 3 (base64
+ * padding) and with the name of the unirail-cni network that wrote them (`keeper`). */
 static void test_written_delegates_are_read_again(void **state)
 {
 	char conf[] =

@@ -58,7 +58,8 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 
 	(void)state;
 	assert_ptr_equal(host_device_stranded(&c, &none, "net1", l, 3), &l[0]);
-	/* Its present name, net1, is neither that of the pod's interface nor dev<index>. */
+	/* Not selected: the present name of the link, net1, is neither the name of the pod's
+	 * interface nor dev<index>. */
 	assert_null(host_device_stranded(&c, &none, "net7", l, 3));
 	assert_null(host_device_stranded(&c, &none, NULL, l, 3));
 	c.device = "ens2";
@@ -67,8 +68,8 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* Not selected: a device whose own name is in use, whose alias is no interface name, or
-	 * whose present name is not dev<index>. */
+	/* Not selected: a device whose alias is the name of another link or is no interface
+	 * name, or whose present name is not dev<index>. */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");
@@ -191,7 +192,7 @@ static void test_device_bound_to_a_dpdk_driver_is_detected(void **state)
 	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
 	ASSERT_EQ(read_device(&t, &c, &f), 0);
 	assert_true(f.dpdk);
-	/* the name is sufficient: files are not read */
+	/* conf.device is the interface's name: sysfs is not read */
 	ASSERT_EQ(read_device(&t, &named, &g), 0);
 	assert_true(!g.dpdk && !g.n);
 	tree_close(&t);

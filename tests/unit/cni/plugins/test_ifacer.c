@@ -133,8 +133,7 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 		/* the value 0 is sent only for options whose default in the driver is not 0 */
 		{"miimon=0;lacp_rate=slow;use_carrier=0;tlb_dynamic_lb=off;num_grat_arp=0",
 		 "use_carrier=0 num_peer_notif=0 tlb_dynamic_lb=0 "},
-		/* peer_notif_delay is the delay; the original sets the number of notifications
-		 * instead */
+		/* peer_notif_delay sets the delay; the original sets num_peer_notif instead */
 		{"peer_notif_delay=200;num_peer_notif=3", "num_peer_notif=3 peer_notif_delay=200 "},
 		{"arp_interval=500;arp_ip_target=[\"10.0.0.1\", \"10.0.0.2\"]",
 		 "arp_interval=500 target=10.0.0.1 target=10.0.0.2 "},
@@ -320,11 +319,12 @@ static void test_bonds_are_planned_with_their_ports(void **state)
 		&n,
 		"bond sp_bond0 mode 0, port ens1(2) up, port ens2(3), primary 3, active 2, bond 0 "
 		"up, ");
-	/* an empty bond, left by a killed process */
+	/* a bond without ports, left by a killed process, gets the configured ports */
 	b = put_link(&n, BOND0, "bond0", "bond", true);
 	b->bond_mode = 1;
 	expect_plan(BOND, &n, "port ens1(2) up, port ens2(3), ");
-	/* a bond that has a port stays as another program configured it */
+	/* a bond that has a port retains its options and ports: another program may have
+	 * configured it */
 	n.links[1].master = BOND0;
 	expect_plan(BOND, &n, "");
 	b->flags = 0;
@@ -420,7 +420,8 @@ static void put_data(struct buf *b, const struct nlattr *data)
 		put_attr(b, a);
 }
 
-/* "NEW bond0 bond 1:01" or "SET 5 flags 0/1 master 9" */
+/* Appends the message as text, for example "NEW 0 bond0 create bond 1:01" or "SET 5 flags 0/1
+ * master 9". */
 static void put_message(struct buf *b, const struct nlmsghdr *h)
 {
 	struct nlattr *tb[IFLA_MAX + 1], *info[IFLA_INFO_MAX + 1];
@@ -523,7 +524,7 @@ static void test_ports_are_added_to_a_bond_by_the_expected_messages(void **state
 			   "NEW 4720  change bond 2:68120000 \n"); /* IFLA_BOND_ACTIVE_SLAVE */
 }
 
-/* The number and width of each option are those of linux/if_link.h: the kernel refuses others. */
+/* The attribute number and the width of each option must be those of linux/if_link.h. */
 static void test_bond_options_are_set_by_attributes_of_the_kernels_header(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -81,7 +81,8 @@ static void test_chained_ipvlan_uses_the_interface_of_prev_result_as_master(void
 	ASSERT_EQ(ipvlan_kind.chained(&prev, &rail, &e), 0);
 	ASSERT_STR_EQ(rail.conf.master, "bond0.7");
 	assert_ptr_equal(rail.given, &prev);
-	/* A configured master stays; with an IPAM plugin prevResult's addresses are not used. */
+	/* A configured master has precedence over prevResult's interface; addresses of
+	 * prevResult are not used if the netconf has an IPAM plugin. */
 	rail = ipvlan_rail("{\"master\":\"ens1\",\"ipam\":{\"type\":\"static\"}}");
 	prev.n_ifaces = 2;
 	ASSERT_EQ(ipvlan_kind.chained(&prev, &rail, &e), 0);

@@ -24,8 +24,9 @@ static void test_chained_plugin_is_found_by_its_type(void **state)
 }
 
 /*
- * A plugin that runs as its own process finds runtimeConfig in its configuration. In a chain of one
- * process, the plugin gets only the keys of runtimeConfig that its `capabilities` declare.
+ * A plugin that runs as its own process finds runtimeConfig in its configuration. In a chain that
+ * runs in one process, the plugin gets only the keys of runtimeConfig that its `capabilities`
+ * declare.
  */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {

@@ -36,7 +36,7 @@ static void test_omitted_macvlan_settings_have_defaults(void **state)
 	assert_true(!c.mtu && !c.macvlan.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
 }
 
-/* Go reads keys without case, uses the last duplicate, and ignores null. */
+/* Go's JSON decoder ignores the case of keys, uses the last of duplicate keys, and skips null. */
 static void test_macvlan_keys_are_matched_like_go(void **state)
 {
 	struct rail_conf c = conf("{\"Master\":\"ens1\",\"MTU\":null,\"mtu\":4200,\"mode\":\"\","

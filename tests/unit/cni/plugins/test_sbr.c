@@ -146,7 +146,8 @@ static void test_routes_of_one_address_move_to_its_table(void **state)
 
 /*
  * Each address has its own table. A route is copied to the tables of the addresses whose subnet
- * contains the route's source or gateway, or to all these tables if the route has neither.
+ * contains the route's source or gateway; a route with neither is copied to the tables of all
+ * addresses.
  */
 static void test_each_address_gets_its_own_table(void **state)
 {
@@ -285,10 +286,8 @@ static void test_addresses_of_an_interface_are_selected(void **state)
 		ip.address.ip.b[3] = (uint8_t)i;
 		cni_result_ip(&r, &ip);
 	}
-	/*
-	 * addresses of the interface, and addresses without an interface or with an index out of
-	 * range
-	 */
+	/* selected: addresses of net1, and addresses without an interface or with an index out
+	 * of range */
 	ASSERT_EQ(sbr_ips(&r, "net1", &ips), 3);
 	ASSERT_EQ(ips[0].address.ip.b[3], 0);
 	ASSERT_EQ(ips[1].address.ip.b[3], 2);

@@ -36,7 +36,8 @@ static void test_invalid_vlan_configuration_is_refused(void **state)
 		   "invalid VLAN ID 4095 (must be between 0 and 4094 inclusive");
 	rl_refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":-1}", ERR_CONF, "invalid VLAN ID -1");
 	rl_refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":70000}", ERR_CONF, "VLAN ID 70000");
-	/* "auto" takes the VLAN ID from Spiderpool's IaaS provider, which does not exist here. */
+	/* "auto" takes the VLAN ID from Spiderpool's IaaS provider, which unirail does not
+	 * support. */
 	rl_refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"auto\"}", ERR_UNSUPPORTED,
 		   "conf.vlanMode is 'auto'");
 	rl_refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"x\"}", ERR_CONF,

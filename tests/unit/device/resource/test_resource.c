@@ -114,7 +114,8 @@ static void test_resources_and_messages_beyond_their_limits_are_omitted(void **s
 	ASSERT_EQ(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), 0);
 	ASSERT_EQ(c.n, RESOURCE_CONF_MAX);
 	ASSERT_EQ(m.n, 257);
-	ASSERT_STR_EQ(m.v[256].text, "more than 256 messages about the resources, the others are left out");
+	ASSERT_STR_EQ(m.v[256].text,
+		      "more than 256 messages about the resources, the others are left out");
 	buf_reset(&b);
 	buf_str(&b, "[");
 	for (int i = 0; i < RESOURCE_VALUES_MAX; i++)

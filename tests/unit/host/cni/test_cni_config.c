@@ -219,8 +219,8 @@ static void test_multus_configuration_is_replaced(void **state)
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(l);
 	wraps(l, "team");
-	/* Multus would take a file that sorts after its own for the cluster's network, so no file
-	 * is written. */
+	/* Multus would use a generated file that sorts after its own configuration as the
+	 * cluster's network, so no file is written. */
 	strcpy(l->name, "01-unirail.conflist");
 	step(l);
 	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);

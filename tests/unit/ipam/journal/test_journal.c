@@ -338,7 +338,8 @@ static void put_some(void)
 	}
 }
 
-/* Returns 0 if the journal opens, with all five records; otherwise the error of its refusal. */
+/* Opens the journal, which must have all five records. Returns 0, or the error with which the
+ * journal is refused. */
 static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;
@@ -357,10 +358,9 @@ static int open_or_refuse(void)
 	return 0;
 }
 
-/*
- * Without a crash a truncated file is refused, since the lost line had been reported to a caller.
- */
-static void test_truncated_journal_is_refused_at_every_byte(void **state)
+/* Without a crash the anchor has recorded every change, so a journal that lacks its last line is
+ * refused: the caller of the change in this line received success. */
+static void test_journal_truncated_at_any_byte_without_a_crash_is_refused(void **state)
 {
 	struct copy whole;
 
@@ -778,7 +778,7 @@ int main(void)
 		CASE(test_journal_cut_at_any_byte_by_a_crash_is_usable),
 		CASE(test_zeros_at_the_end_after_a_crash_are_dropped),
 		CASE(test_flipped_bit_is_refused),
-		CASE(test_truncated_journal_is_refused_at_every_byte),
+		CASE(test_journal_truncated_at_any_byte_without_a_crash_is_refused),
 		CASE(test_journal_with_a_changed_byte_is_refused_or_has_all_records),
 		CASE(test_anchor_some_changes_behind_is_accepted),
 		CASE(test_journal_of_a_killed_rewrite_is_accepted),

@@ -203,7 +203,7 @@ static void test_long_lines_are_refused_and_long_names_are_not_truncated(void **
 	while (strlen(ini) < 2000)
 		strcat(ini, "10.0.0.1,");
 	refused_ini(ini, "rails.conf:3", "line is longer than");
-	/* A name longer than inih stores of a section name. */
+	/* A section name longer than inih can store. */
 	strcpy(ini, "[pool ");
 	memset(ini + 6, 'a', 200);
 	strcpy(ini + 206, "]\nsubnet=10.0.0.0/16\n");

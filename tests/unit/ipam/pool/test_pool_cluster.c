@@ -126,7 +126,8 @@ static void test_every_field_of_a_pool_object_is_read(void **state)
 	assert_true(p->is_default && p->disabled && p->shared);
 	assert_true(p->pod_affinity.given && p->node_affinity.given);
 	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
-	ASSERT_EQ(p->cut.prefix, 24); /* pools of one node have one block */
+	/* a pool of a single node has one block, the whole subnet */
+	ASSERT_EQ(p->cut.prefix, 24);
 }
 
 static void test_pools_are_in_natural_order_of_names(void **state)
@@ -302,8 +303,8 @@ static void test_status_of_other_releases_is_read(void **state)
 	assert_out("g", "'x' is not an address");
 }
 
-/* With the annotation, the records in the status are ignored, since unirail writes them, except
- * those of addresses that the pool no longer has. */
+/* unirail writes the records in the status of a pool that has the annotation unirail.io/adopted.
+ * They are ignored, except the records of addresses that the pool does not have. */
 static void test_adopted_annotation_takes_precedence_over_the_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
@@ -422,7 +423,7 @@ static bool same(const char *was, const char *is)
 #define CUT(value)	 "\"annotations\":{\"unirail.io/block-prefix\":\"" value "\"}"
 #define POOL(meta, spec) "{\"metadata\":{\"name\":\"p\"" meta "},\"spec\":{" spec "}}"
 
-static void test_block_size_does_not_change_the_addresses_of_a_pool(void **state)
+static void test_pools_that_differ_only_in_block_size_have_the_same_addresses(void **state)
 {
 	static const char ips[] = POOL("", "\"ips\":[\"10.6.0.1\"]");
 
@@ -457,7 +458,7 @@ int main(void)
 		TEST(test_block_size_is_read_from_the_annotation),
 		TEST(test_pool_is_limited_to_the_nodes_blocks),
 		TEST(test_object_without_a_name_is_refused),
-		TEST(test_block_size_does_not_change_the_addresses_of_a_pool),
+		TEST(test_pools_that_differ_only_in_block_size_have_the_same_addresses),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -18,8 +18,8 @@ static uint32_t upto(uint32_t n)
 	return (seed >> 8) % n;
 }
 
-/* Makes a pool whose subnet is 10.0.0.0/26, fd00::/122 or a part of one, with up to three short
- * ranges. */
+/* Makes a pool whose subnet is 10.0.0.0/26 or fd00::/122, or a part of either, with up to three
+ * short ranges of addresses. */
 static void make(struct pool *p)
 {
 	uint8_t family = upto(4) ? 4 : 6;

@@ -161,7 +161,7 @@ static void test_bound_pools_come_first_in_stable_order(void **state)
 	p = pool("node", "10.0.3.0/24", NULL, NULL);
 	bind(&p->nodes, &p->n_nodes, "node1");
 	a.owner.pod_namespace = "team";
-	/* Repeated: the order of the original changes with each run. */
+	/* Repeated, because in Spiderpool the order differs from run to run. */
 	for (int i = 0; i < 20; i++)
 		assert_order(&a, "[node ns a b c]");
 }
@@ -272,7 +272,7 @@ static void test_rails_of_one_pool_get_distinct_addresses(void **state)
 	char text[32];
 
 	(void)state;
-	/* The original allocates the address of the pod's first rail to its second rail as well. */
+	/* Spiderpool allocates the address of the pod's first rail to its second rail as well. */
 	pool("rails", "10.0.0.0/24", "10.0.0.1", "10.0.0.99");
 	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
 	for (int i = 0; i < 8; i++) {
@@ -605,12 +605,14 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 	decision_done(&d);
 	sticky_lease("10.0.0.6", LEASE_USED, "x", "web-3");
 	assert_pick(&a, "10.0.0.1");
-	/* Retained since unirail allocated it: the address stays with the pod. */
+	/* unirail has allocated the adopted address and retains it for the pod, so the pod gets
+	 * it again. */
 	sticky_lease("10.0.0.6", LEASE_RETAINED, "", "web-0");
 	assert_pick(&a, "10.0.0.6");
 }
 
-/* Addresses that the pod's name had on another node, if this node owns them now. */
+/* A pod gets an address that a pod of its name had on another node if the address is in a block
+ * of this node. */
 static void test_migrated_address_is_selected_for_its_pod_name(void **state)
 {
 	struct ipaddr had[] = {t_ip("10.0.0.5"), t_ip("fd00::1"), t_ip("10.0.0.3")};
@@ -632,7 +634,6 @@ static void test_migrated_address_is_selected_for_its_pod_name(void **state)
 	assert_pick(&a, "10.0.0.1");
 }
 
-/* A retained address in a block that this node does not own now is not released. */
 static void test_retained_address_in_a_block_of_another_node_is_not_released(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));

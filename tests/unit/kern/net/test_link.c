@@ -247,7 +247,8 @@ static void test_veth_is_created_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* One message sets the peer up, because link_add() creates it as the outer end of the pair. */
+/* The message that creates the pair also sets the peer up, because link_add() makes the peer the
+ * outer end: a second message would not reach the peer's namespace. */
 static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

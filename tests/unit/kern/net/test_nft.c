@@ -152,7 +152,8 @@ static void test_tables_of_other_programs_are_not_deleted(void **state)
 	change(l, m);
 }
 
-/* A kernel without inet route chains needs both tables; one alone is not enough. */
+/* On a kernel without inet route chains, unirail creates one table for IPv4 and one for IPv6;
+ * the check fails if either is missing. */
 static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 {
 	static const uint8_t families[] = {NFPROTO_IPV4, NFPROTO_IPV6};
@@ -171,7 +172,6 @@ static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 	}
 }
 
-/* The rules for a kernel without IPv6 are not accepted by a kernel with IPv6. */
 static void test_rules_without_ipv6_fail_the_check_on_a_kernel_with_ipv6(void **state)
 {
 	struct nft_lab *l = *state;

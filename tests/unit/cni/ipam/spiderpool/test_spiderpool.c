@@ -239,7 +239,7 @@ static void test_requested_address_is_allocated_or_refused(void **state)
 
 /* --- GC, STATUS --- */
 
-static void test_gc_releases_invalid_attachments(void **state)
+static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 {
 	struct invocation
 		v = call("ADD", CONF("1.1.0", RAIL0)),
@@ -352,11 +352,13 @@ static void test_missing_link_fails_detection(void **state)
 	v.ifname = "net9";
 	says(&v, 1, "failed to get link: ");
 	ASSERT_EQ(il_records(&w.lab, "used"), 0);
-	v.conf = CONF("1.0.0", RAIL0); /* not checked: ptp creates its link later */
+	/* without detection no link is needed: ptp creates its link after IPAM */
+	v.conf = CONF("1.0.0", RAIL0);
 	says(&v, 0, "/24");
 }
 
-/* An executed plugin finds the master by its netconf, in the host's namespace: here "far". */
+/* An executed plugin finds the netconf's master in the namespace of the host; in this test,
+ * the namespace of "far" acts as the host's. */
 static void test_pool_must_match_the_masters_subnet(void **state)
 {
 	struct invocation v =
@@ -423,7 +425,7 @@ static void pod_done(struct pod *p)
 	}
 }
 
-static void test_addresses_of_eight_rails_are_allocated_in_one_change(void **state)
+static void test_addresses_of_eight_rails_are_allocated_in_one_journal_write(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -441,7 +443,7 @@ static void test_addresses_of_eight_rails_are_allocated_in_one_change(void **sta
 		ASSERT_STR_EQ(ipnet_str(&p.out[i].ips[0].address, text), want);
 		ASSERT_EQ(p.out[i].ips[0].iface, -1);
 	}
-	/* One change of the journal, one fsync. */
+	/* The journal has its header and one line for all rails: one write, one fsync. */
 	journal = il_read(&w.lab, "/state/journal", &n);
 	for (size_t i = 0; i < n; i++)
 		lines += journal[i] == '\n';
@@ -518,10 +520,8 @@ static void test_addresses_of_two_stores_are_allocated_for_all_rails_or_for_no_r
 	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
 	for (int i = 0; i < 3; i++)
 		cni_result_done(&p.out[i]);
-	/*
-	 * The second store is exhausted: the address that the first store has just allocated is
-	 * released.
-	 */
+	/* The pool of the second store is disabled: ADD fails, and the address that the first
+	 * store has just allocated is released. */
 	ASSERT_EQ(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
 	assert_true(cni_ipam_add(p.calls, 3, &e) < 0);
@@ -544,7 +544,7 @@ static void test_cni_args_address_for_several_rails_is_refused(void **state)
 	pod_done(&p);
 }
 
-static void test_reported_conflict_gets_another_address(void **state)
+static void test_add_after_a_reported_conflict_gets_another_address(void **state)
 {
 	struct mac other = {6, {2, 3, 4, 5, 6, 7}};
 	struct pod p = pod();
@@ -580,7 +580,7 @@ int main(void)
 		CASE(test_invalid_ipam_configuration_is_refused),
 		CASE(test_unwritable_log_file_is_ignored),
 		CASE(test_requested_address_is_allocated_or_refused),
-		CASE(test_gc_releases_invalid_attachments),
+		CASE(test_gc_releases_addresses_of_invalid_attachments),
 		CASE(test_status_reports_exhausted_pools),
 		CASE(test_conflicting_addresses_are_quarantined),
 		CASE(test_add_fails_after_three_conflicts),
@@ -588,12 +588,12 @@ int main(void)
 		CASE(test_detection_is_enabled_by_settings),
 		CASE(test_missing_link_fails_detection),
 		CASE(test_pool_must_match_the_masters_subnet),
-		CASE(test_addresses_of_eight_rails_are_allocated_in_one_change),
+		CASE(test_addresses_of_eight_rails_are_allocated_in_one_journal_write),
 		CASE(test_failure_of_one_ipam_type_releases_the_addresses_of_all_rails),
 		CASE(test_failed_repetition_of_add_retains_the_address),
 		CASE(test_addresses_of_two_stores_are_allocated_for_all_rails_or_for_no_rail),
 		CASE(test_cni_args_address_for_several_rails_is_refused),
-		CASE(test_reported_conflict_gets_another_address),
+		CASE(test_add_after_a_reported_conflict_gets_another_address),
 	};
 
 	return T_RUN(tests, NULL, NULL);

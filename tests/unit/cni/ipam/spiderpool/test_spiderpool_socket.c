@@ -248,7 +248,7 @@ static void test_unirails_agent_allocates_for_all_rails(void **state)
 	many_done(&m);
 }
 
-static void test_failed_rail_releases_all_rails(void **state)
+static void test_failed_rail_releases_the_addresses_of_all_rails(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B),
@@ -441,7 +441,7 @@ static void test_error_of_spiderpools_agent_is_reported(void **state)
 
 /* --- without an agent --- */
 
-static void test_missing_agent_is_unavailable(void **state)
+static void test_plugin_fails_if_its_agent_is_not_running(void **state)
 {
 	(void)state;
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
@@ -482,14 +482,14 @@ int main(void)
 		TEST(test_errors_of_the_agent_retain_their_code),
 		TEST(test_status_and_gc_are_answered_by_the_agent),
 		TEST(test_unirails_agent_allocates_for_all_rails),
-		TEST(test_failed_rail_releases_all_rails),
+		TEST(test_failed_rail_releases_the_addresses_of_all_rails),
 		TEST(test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address),
 		TEST(test_agent_of_spiderpool_allocates),
 		TEST(test_dns_of_spiderpools_agent_is_in_the_result),
 		TEST(test_spiderpools_agent_allocates_for_all_rails),
 		TEST(test_missing_rail_from_spiderpools_agent_is_an_error),
 		TEST(test_error_of_spiderpools_agent_is_reported),
-		TEST(test_missing_agent_is_unavailable),
+		TEST(test_plugin_fails_if_its_agent_is_not_running),
 		TEST(test_damaged_journal_of_the_agent_is_reported),
 	};
 

@@ -200,7 +200,7 @@ static struct coordinator_conf conf_of(void)
 					 .veth_mtu = 1500};
 }
 
-/* Plans the NIC with the state and the configuration of the test: `planned` and `nic`. */
+/* Plans the NIC with `facts` and `conf`; stores the result in `planned` and `nic`. */
 static int try_plan(const char *ifname, struct err *e)
 {
 	struct coordinator_plan *steps = xcalloc(1, sizeof(*steps));
@@ -270,7 +270,8 @@ static void test_first_underlay_nic_gets_its_documented_plan(void **state)
 		     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n");
 }
 
-/* Later NICs: with 3 and 4 links up, net1 uses table 101 (shared with eth0), net2 table 102. */
+/* The table number follows from the number of links that are up, without lo: with 3 links, net1
+ * uses table 101, which has routes of eth0 as well; with 4 links, net2 uses table 102. */
 static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 {
 	(void)state;
@@ -345,7 +346,9 @@ static void test_hidden_link_is_reported_as_missing(void **state)
 	refuses("net1", "Link not found");
 }
 
-/* The kernel's lookup result for an address behind the coordinator's own veth pair is ignored. */
+/* eth0's plan routes the node's packets for eth0's address through the coordinator's veth pair.
+ * net1's plan therefore ignores the kernel's lookup for this address and uses the node address
+ * that eth0's plan chose. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
 	struct ipnet cidr = t_net("10.96.0.0/12");
@@ -501,7 +504,7 @@ static void test_nic_gets_no_rules_if_no_other_nic_has_a_default_route(void **st
 	assert_null(strstr(planned, "-route"));
 }
 
-static void test_policy_routes_go_to_table_main_or_to_the_later_nics_table(void **state)
+static void test_policy_routes_go_to_table_main_or_for_later_nics_to_their_table(void **state)
 {
 	struct coordinator_policy policy[] = {{t_net("10.60.0.0/16"), t_ip("172.16.1.99")},
 					      {t_net("fd60::/64"), t_ip("fd01::99")}};
@@ -520,7 +523,7 @@ static void test_policy_routes_go_to_table_main_or_to_the_later_nics_table(void 
 
 /* --- overlay --- */
 
-static void test_nic_of_an_overlay_pod_gets_its_plan(void **state)
+static void test_overlay_nics_get_neighbours_routes_and_rules(void **state)
 {
 	(void)state;
 	overlay_pod();
@@ -680,7 +683,7 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 		  0);
 	ASSERT_STR_EQ(mac_str(&nic.mac, text), "0a:1b:ac:10:00:14");
 
-	/* IPv6: the last four bytes of the address */
+	/* IPv6: the MAC ends with the last four bytes of the address */
 	underlay_pod();
 	plug(NET1, "net1", "fd00::a:b0c/64", NULL);
 	plan("net1");
@@ -898,8 +901,8 @@ int main(void)
 		TEST(test_default_route_is_moved_to_the_selected_nic),
 		TEST(test_selected_default_route_nic_must_exist),
 		TEST(test_nic_gets_no_rules_if_no_other_nic_has_a_default_route),
-		TEST(test_policy_routes_go_to_table_main_or_to_the_later_nics_table),
-		TEST(test_nic_of_an_overlay_pod_gets_its_plan),
+		TEST(test_policy_routes_go_to_table_main_or_for_later_nics_to_their_table),
+		TEST(test_overlay_nics_get_neighbours_routes_and_rules),
 		TEST(test_onlink_flag_is_retained_in_copied_routes),
 		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
 		TEST(test_mode_and_table_follow_from_the_links_of_the_pod),

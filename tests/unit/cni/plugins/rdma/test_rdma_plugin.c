@@ -55,7 +55,7 @@ static void test_state_file_has_the_bytes_of_the_original(void **state)
 			    "\"netns\":\"/run/netns/x\"}");
 }
 
-static void test_busy_device_names_its_pod(void **state)
+static void test_error_for_a_busy_device_names_the_pod_that_has_it(void **state)
 {
 	struct rdma_state s = original;
 	struct host_lab h;
@@ -75,7 +75,7 @@ static void test_busy_device_names_its_pod(void **state)
 	strcpy(s.ifname, "net1");
 	strcpy(s.netns, "/run/netns/x");
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
-	/* the caller's own state file does not count */
+	/* the caller's own state file is ignored */
 	err_set(&e, -EBUSY, "it is away");
 	ASSERT_EQ(rdma_state_held(&h.root, VF, RDMA_STATE_DIR "/a-c1-net1", &e), -EBUSY);
 	ASSERT_STR_EQ(e.text, "it is away");
@@ -118,10 +118,8 @@ static bool stale(const char *network, const char *name, const char *of, const c
 	return rdma_state_is_stale(&c, name, &s);
 }
 
-/*
- * The networks "a" and "a-b", and a container ID that begins with "b-": the file name alone is
- * ambiguous.
- */
+/* The name <network>-<container>-<interface> is ambiguous: "a-b-c2-net1" fits network "a" with
+ * container "b-c2", and network "a-b" with container "c2". */
 static void test_stale_state_file_is_recognized_by_its_owner(void **state)
 {
 	(void)state;
@@ -363,7 +361,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_state_file_has_the_bytes_of_the_original),
-		cmocka_unit_test(test_busy_device_names_its_pod),
+		cmocka_unit_test(test_error_for_a_busy_device_names_the_pod_that_has_it),
 		cmocka_unit_test(test_invalid_state_files_are_refused),
 		cmocka_unit_test(test_stale_state_file_is_recognized_by_its_owner),
 		cmocka_unit_test(test_state_is_saved_and_loaded),

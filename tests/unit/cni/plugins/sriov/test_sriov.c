@@ -153,7 +153,7 @@ static void test_check_compares_the_device_of_the_link(void **state)
 	assert_true(sriov_kind.check(&c, &l, &e) < 0);
 	ASSERT_STR_EQ(e.text,
 		      "interface 'net1' is device '0000:3b:00.3', expected VF '0000:3b:00.2'");
-	/* a kernel that does not report devices */
+	/* CHECK succeeds if the kernel does not report the link's device */
 	l.device[0] = '\0';
 	ASSERT_EQ(sriov_kind.check(&c, &l, &e), 0);
 }
