@@ -99,7 +99,7 @@ def test_list_names_every_check():
     assert [r["check"] for r in rows] == names and all(r["description"] in p.stdout for r in rows)
 
 
-def test_missing_master_is_reported(tmp_path, paths):
+def test_missing_master_is_found(tmp_path, paths):
     """doctor reports a missing master, of a plugin in a list or of a network of unirail-cni. It skips masters that exist or are in the pod."""
     inner = {"name": "rail0", "plugins": [{"type": "macvlan", "master": "lo0"}]}
     file = conf_file(tmp_path / "conf", [

@@ -214,7 +214,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, damage):
+def test_check_fails_if_address_route_mac_or_mode_changed_or_the_link_is_missing(lab, damage):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     conf["prevResult"] = lab.add(conf, pod)

@@ -65,7 +65,7 @@ def test_unirail_cni_creates_the_same_state_as_the_plugin_chain(make_lab, v6):
 
 
 @pytest.mark.parametrize("maker", ["chain", "unirail-cni"])
-def test_pods_are_deleted_by_the_other_form_of_configuration(lab, maker):
+def test_pod_added_by_a_plugin_chain_is_deleted_by_unirail_cni_and_vice_versa(lab, maker):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     pod = lab.pod()
@@ -109,7 +109,7 @@ def test_every_interface_and_address_is_in_the_result(eight):
         assert has_address(pod.ns, name, address)
 
 
-def test_result_is_printed_in_older_versions(lab):
+def test_unirail_cni_prints_the_result_in_the_cni_version_of_the_netconf(lab):
     lab.rail_pools()
     for version in ("0.3.1", "0.4.0", "1.0.0"):
         pod = lab.pod()
@@ -121,7 +121,7 @@ def test_result_is_printed_in_older_versions(lab):
         assert link_names(pod.ns) == ["lo"]
 
 
-def test_omitted_interface_names_have_defaults(lab):
+def test_networks_without_ifname_get_the_names_eth0_net1_net2(lab):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     for n in nets:
@@ -132,7 +132,6 @@ def test_omitted_interface_names_have_defaults(lab):
 
 
 def test_rails_are_added_to_an_eth0_of_another_plugin(lab):
-    """eth0 is created by another plugin, of an overlay network."""
     lab.rail_pools()
     pod = lab.pod()
     ip(lab.node, "link", "add", "cali0", "type", "veth", "peer", "name", "eth0", "netns", pod.ns)
@@ -240,7 +239,7 @@ def test_invalid_configuration_changes_nothing(lab, spoil, contains):
     assert lab.used() == {}
 
 
-def test_interface_name_in_use_changes_nothing(lab):
+def test_add_with_an_interface_name_in_use_fails_and_changes_nothing(lab):
     lab.rail_pools()
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net2", "type", "veth", "peer", "name", "x")
@@ -264,7 +263,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
-def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, damage):
+def test_check_finds_each_kind_of_damage(lab, damage):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -313,8 +312,8 @@ def test_gc_deletes_networks_of_unlisted_containers(lab):
 
 
 def use_plan(lab, plan, number):
-    """Returns the netconf of a plan of configs/ and writes its pool files, for the plan's node with this number. Only directories and
-    node names are changed: the pool files name this host in place of that node, and other names in place of other nodes."""
+    """Returns the netconf of a plan of configs/ and writes its pool files, so that this host is node `number` of the plan. Only
+    directories and node names are changed: the node `number` gets this host's name, and each other node a name that no host has."""
     from lab import TOP
     here = os.uname().nodename
     for src in (TOP / "configs" / plan).glob("pools/*.conf"):
@@ -381,7 +380,7 @@ def test_default_route_belongs_to_the_network_that_requests_it(make_lab, v6):
     assert link_names(asked.ns) == ["lo"]
 
 
-def test_impossible_default_route_fails_and_is_undone(lab):
+def test_add_with_an_unreachable_default_route_fails_and_leaves_nothing(lab):
     lab.rail_pools()
     nets = lab.all_networks()
     nets[1]["defaultRoute"] = ["192.0.2.1"]

@@ -209,7 +209,7 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
     assert [(d["Name"], d.get("ifnameRequest"), d.get("deviceID")) for d in scratch] == [
         ("kube-system/podnet", None, None), ("team/rail0", "net1", "0000:3b:02.1"), ("team/rail1", "net2", None)]
-    # the status has the gateways that the network's plugins returned before the default route was moved
+    # the reported network status has the gateways that each network's plugins returned, although the default route was moved to net1 later
     reported_names(agent, 1)
     assert [s.get("gateway") for s in json.loads(agent.reports[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
@@ -259,8 +259,8 @@ def test_multus_with_delegates_and_no_agent_sends_no_request(lab, agent):
 
 
 def as_daemon(lab, agent, text):
-    """Writes the settings of Multus' daemon, and the file that the daemon selected, below a root; returns the environment that names the
-    root."""
+    """Writes the settings file of Multus' daemon and the configuration file of the cluster network below lab.tmp/root; returns an
+    environment in which UNIRAIL_ROOT is that directory."""
     net_d = lab.tmp / "root/etc/cni/net.d"
     (net_d / "multus.d").mkdir(parents=True)
     (net_d / "multus.d/daemon-config.json").write_text(text)
@@ -339,7 +339,7 @@ def test_missing_agent_fails_add(lab, agent):
     lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", contains="does not answer")
 
 
-def test_refusal_of_the_agent_is_reported(lab, agent):
+def test_add_reports_an_error_or_an_invalid_answer_of_the_agent(lab, agent):
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     text = "pod 'team/pod': network 'team/rail9': cannot find a network-attachment-definition (rail9) in namespace (team)"
     agent.status, agent.answer = 500, {"code": 7, "message": text}
@@ -464,7 +464,7 @@ def test_pod_of_multus_is_deleted_by_unirail(lab, agent, head):
 
 
 @pytest.mark.parametrize("type", ["macvlan", "sriov", "ib-sriov", "ipoib", "rdma"])
-def test_del_of_a_pod_of_multus_needs_no_plugin_of_unirails_types(lab, agent, type, tmp_path):
+def test_del_of_a_pod_of_multus_succeeds_without_the_original_plugins(lab, agent, type, tmp_path):
     """DEL on a migrated node from which the original plugins were deleted. The pod's interface was deleted before."""
     pod = lab.pod()
     plugin = {"type": type, **({"master": "rail0"} if type in ("macvlan", "ipoib") else {})}
@@ -540,7 +540,7 @@ def test_del_succeeds_on_a_full_disk(lab, agent, type):
 
 
 def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
-    """Temporary files of the same container are removed at once, those of other containers once they are old; files with other names
+    """DEL removes temporary files of its own container at once, and those of other containers once they are old; files with other names
     stay."""
     two_rails(lab, agent)
     c, pod, top = conf(lab, agent, clusterNetwork="podnet"), lab.pod(), lab.tmp / "multus"
@@ -557,8 +557,9 @@ def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
     check_removed(lab, pod)
 
 
-def test_del_succeeds_while_the_server_hangs(lab, agent):
-    """DEL waits ten seconds for the server, and then releases the addresses in the server's store, which the cache entry names."""
+def test_del_succeeds_while_the_agent_hangs(lab, agent):
+    """DEL waits ten seconds for the agent, and then releases the addresses itself in the agent's state directory, which the cache entry
+    names."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")

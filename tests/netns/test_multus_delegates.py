@@ -91,8 +91,8 @@ def test_plugins_get_their_own_keys_and_arguments(lab, agent, recorder):
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0", "0.4.0"])
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
 def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
-    """Addresses without interface, links of the node, renamed links and DNS are returned to the network that reported
-    them."""
+    """In CHECK and DEL each network's prevResult is what its own ADD returned, including addresses without interface, links of the node,
+    renamed links and DNS."""
     pod = lab.pod()
     address = lambda a, **more: {**({"version": "4"} if version < "1.0.0" else {}), "address": a, **more}
     printed = {
@@ -237,8 +237,8 @@ def valid(*pods):
 
 
 def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
-    """The cache entry of one container is lost, and with it the owner of an address; GC finds the network in the entries of other
-    containers."""
+    """One container has lost its cache entry: GC finds the network in the entries of another container, calls the network's plugins and
+    releases the addresses of the container without entry."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

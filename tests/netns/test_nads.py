@@ -35,7 +35,7 @@ def mixed(plugins, tmp_path):
 
 
 def placed(lab, plugins):
-    """The list with the lab's pool and directories, otherwise unchanged."""
+    """The plugin list with the lab's IPv4 pool and directories in `ipam` and without an IPv6 pool, otherwise unchanged."""
     v6 = "default_ipv6_ippool"
     return [{**p, "ipam": {**{k: v for k, v in p["ipam"].items() if k != v6}, **lab.ipam(POOL)}} if "ipam" in p else p
             for p in plugins]
@@ -83,7 +83,7 @@ def test_macvlan_nads_run_on_debians_plugins(make_lab, mixed, plugins, case):
 
 @pytest.mark.parametrize("case", chains("ipvlan") + chains("vlan"))
 def test_add_of_nads_fails_only_for_link_kinds_that_the_kernel_lacks(make_lab, mixed, case):
-    """Debian's plugins read the configuration to its end: the error is the kernel's."""
+    """Debian's plugins accept the whole configuration: if ADD fails, the kernel refuses to create the link."""
     lab = lab_of(make_lab, mixed)
     pod = lab.pod()
     first = placed(lab, case["plugins"])[0]

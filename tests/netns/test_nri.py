@@ -14,7 +14,7 @@ from protobuf import field, number, parse
 from report import follow
 
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
-PLUGIN, RUNTIME = 1, 2  # connections of the frames
+PLUGIN, RUNTIME = 1, 2  # connection IDs in the frame header: calls of the plugin, calls of the runtime
 UNLIMITED = 2**64 - 1
 SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 CREATE_CONTAINER = 1 << 3
@@ -208,7 +208,7 @@ def test_invalid_uid_is_not_used_as_a_path(tmp_path, uid):
     assert env == {} and limits
 
 
-def test_both_protocol_versions_are_served_and_unknown_methods_refused(tmp_path):
+def test_synchronize_and_events_of_old_and_new_runtimes_are_answered_and_unknown_methods_refused(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, _):
         assert dict(parse(runtime.call("Synchronize", field(1, pod()) + field(2, container(VERBS)) + number(3, 1)))) == {2: 1}
         assert runtime.call("Synchronize", field(1, pod())) == b""
@@ -237,7 +237,7 @@ def test_large_synchronize_message_is_read(tmp_path):
     assert rss < 4096, f"{rss} KiB are resident after a large message"
 
 
-def test_plugin_ends_with_the_runtime(tmp_path):
+def test_plugin_that_the_runtime_started_exits_when_the_runtime_closes_the_connection(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, p):
         runtime.socket.close()
         assert p.wait(10) == 0
@@ -256,7 +256,7 @@ def accept(listener):
     return listener.accept()[0]
 
 
-def test_plugin_connects_again_after_a_runtime_restart(tmp_path):
+def test_plugin_with_option_socket_connects_again_after_a_runtime_restart(tmp_path):
     (tmp_path / "run").mkdir()
     path = str(tmp_path / "run" / "nri.sock")
     with plugin(tmp_path, "--socket", "/run/nri.sock") as p:

@@ -222,6 +222,6 @@ def test_missing_server_is_reported(path):
 
 
 @pytest.mark.parametrize("args,word", [(["--timeout", "0"], "timeout"), (["-o", "yaml"], "yaml"), (["web"], "web")])
-def test_doctor_with_options_node_and_fix_is_a_usage_error(path, args, word):
+def test_usage_errors_exit_with_2(path, args, word):
     done = run(path, *args)
     assert done.returncode == 2 and word in done.stderr and done.stdout == ""

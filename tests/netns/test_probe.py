@@ -118,7 +118,7 @@ def test_add_fails_if_every_address_is_in_conflict(lab):
     assert pod.state() == before
 
 
-def test_unreachable_gateway_leaves_nothing(lab):
+def test_add_with_an_unreachable_gateway_fails_and_leaves_nothing(lab):
     lab.rail_pools()
     ip(lab.fabric, "addr", "del", "172.16.1.1/24", "dev", "br-rail0")
     pod = lab.pod()

@@ -44,7 +44,7 @@ def test_every_plugin_is_tested():
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_version_command_lists_all_versions(plugins, plugin):
+def test_version_command_of_each_plugin_lists_the_versions_from_0_3_1_to_1_1_0(plugins, plugin):
     p = call(plugins, plugin, "VERSION", "")
     supported = json.loads(p.stdout)["supportedVersions"]
     assert p.returncode == 0
@@ -54,7 +54,7 @@ def test_version_command_lists_all_versions(plugins, plugin):
 
 
 @pytest.mark.parametrize("plugin", ["macvlan", "static", "host-local", "coordinator"])
-def test_all_versions_are_supported(plugins, plugin):
+def test_macvlan_static_host_local_and_coordinator_support_every_cni_version(plugins, plugin):
     assert json.loads(call(plugins, plugin, "VERSION", "").stdout)["supportedVersions"] == VERSIONS
 
 
@@ -160,7 +160,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("version", GOLDEN)
 def test_result_has_the_recorded_bytes(plugins, version):
-    """Bytes recorded from the current original."""
+    """GOLDEN was recorded from the current original, which is newer than Debian's plugin."""
     c = conf(version)
     c["ipam"]["routes"] = [ROUTES[0], {**ROUTES[1], "mtu": 1400, "table": 0}]
     assert call(plugins, "static", "ADD", c).stdout == json.dumps(GOLDEN[version], indent=4)
@@ -170,7 +170,7 @@ def test_result_has_the_recorded_bytes(plugins, version):
 def test_result_bytes_equal_debians(plugins, version):
     c = conf(version)
     candidate, reference = (call(where, "static", "ADD", c).stdout for where in (plugins, REFERENCE))
-    # Debian's older encoder prints 1.0.0 in struct order and an empty dns; later ones do not.
+    # Debian's older encoder prints a result of version 1.0.0 in the order of Go's struct and with an empty dns; newer originals do not.
     if version == "1.0.0":
         reference = json.loads(reference)
         reference.pop("dns")

@@ -36,7 +36,7 @@ def failed(*args, name=None):
     return done.returncode, done.stderr
 
 
-def test_rdma_list_equals_that_of_iproute2():
+def test_rdma_list_has_the_devices_that_iproute2_lists():
     listed = json.loads(rdma("list", "-o", "json"))
     if not kernel_has_rdma():
         assert listed == []
@@ -50,7 +50,7 @@ def test_rdma_list_equals_that_of_iproute2():
         assert d["name"] in text
 
 
-def test_rdma_mode_output_equals_that_of_iproute2():
+def test_rdma_mode_prints_the_mode_that_rdma_system_prints():
     mode = json.loads(rdma("mode", "-o", "json"))
     if not kernel_has_rdma():
         assert mode == {"supported": False, "mode": None}
@@ -89,7 +89,7 @@ def test_unsupported_arguments_are_refused_and_symlink_names_select_the_command(
             ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
             ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():
         assert failed(*arguments) == (2, f"unirail rdma: {contains}\n")
-    # A symlink named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
+    # unirail, called by a symlink named "rdma", is the CNI plugin if CNI_COMMAND is set, and otherwise the command `rdma` of iproute2.
     link = tmp_path / "rdma"
     link.symlink_to(UNIRAIL)
     assert failed("link", "add", name=link) == (2, "unirail rdma: link: unknown operand 'add', expected 'show'\n")

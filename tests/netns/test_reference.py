@@ -13,7 +13,8 @@ from lab import BINARY
 ROOT = pathlib.Path(__file__).parents[2]
 WRONG = {"STRING": {"x": 1}, "BOOL": "x", "NUMBER": "x", "STRINGS": 7, "OBJECT": 7, "OBJECTS": 7, "ADDRESS": 7,
          "SUBNET": 7, "MAC": 7}
-# The minimal netconf with which a plugin reads further keys, and the keys that have lists of objects.
+# BASE: the minimal netconf with which a plugin reads further keys. LISTS: the keys that hold lists of objects, with the number of nested
+# lists.
 BASE = {"unirail-cni": {"networks": [{"name": "a", "type": "macvlan"}]}, "ifacer": {"interfaces": ["eth0"]},
         "spiderpool": {"ipam": {}}, "whereabouts": {"ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}}
 LISTS = {"networks": 1, "policyRoutes": 1, "ipam.ranges": 2, "ipam.ipRanges": 1, "ipam.addresses": 1}
@@ -95,7 +96,6 @@ def test_each_settings_topic_is_printed():
 
 
 def test_help_metrics_lists_every_metric_of_the_source():
-    """The list has each metric that the source names; the table of metrics has the texts of the list."""
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")
     assert "unirail_blocks gauge" in agent and "unirail_controller_leader gauge" in controller
@@ -152,7 +152,7 @@ def test_commands_of_the_pages_are_known():
             args = line.split(" #")[0].split("  ")[0].split()[1:]
             names = [w for w in args[:2] if re.fullmatch(r"[a-z][a-z0-9-]*", w) and not w.startswith("-")]
             p = subprocess.run([BINARY, *names, "--help"], capture_output=True, text=True)
-            if p.returncode != 0 and len(names) == 2:  # the second is an operand
+            if p.returncode != 0 and len(names) == 2:  # names[1] is an operand, not a command
                 p = subprocess.run([BINARY, names[0], "--help"], capture_output=True, text=True)
             assert p.returncode == 0, line
             for option in [w for w in args if w.startswith("--")]:

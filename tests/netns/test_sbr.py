@@ -88,7 +88,7 @@ def test_addresses_of_other_interfaces_get_no_rules(lab, chained_plugins):
     assert [r[1] for r in rules(pod.ns)] == ["all", "172.16.1.20", "all", "all"]
 
 
-def test_interface_without_an_address_changes_nothing(lab, chained_plugins):
+def test_add_for_an_interface_without_an_address_fails_and_changes_nothing(lab, chained_plugins):
     """The original removes all routes if every address belongs to another interface."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
@@ -151,7 +151,7 @@ def test_add_creates_no_file_for_a_missing_namespace(lab, chained_plugins):
 
 
 def test_del_succeeds_twice_and_without_the_link(lab, chained_plugins):
-    """The original leaves the rules when the link is deleted."""
+    """The original's DEL leaves the rules if the link was deleted before."""
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4)
     ip(pod.ns, "link", "del", "net1")
@@ -189,7 +189,7 @@ def test_check_of_sbr_and_macvlan_succeeds_after_add(make_lab, chained_plugins, 
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, ipam)
     lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=chained_plugins)
-    # CHECK of the plugin before sbr succeeds as well; the original's reads table main only
+    # CHECK of macvlan, which ran before sbr, succeeds as well; the original's fails because it reads table main only
     lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
 
 
@@ -199,7 +199,7 @@ def test_check_of_sbr_and_macvlan_succeeds_after_add(make_lab, chained_plugins, 
     (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
     (["link", "del", "net1"], "Link not found"),
 ])
-def test_check_fails_if_address_route_mac_or_name_of_the_device_changed(lab, chained_plugins, broken, contains):
+def test_check_finds_each_kind_of_damage(lab, chained_plugins, broken, contains):
     """The original's CHECK always succeeds."""
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4)
@@ -245,8 +245,7 @@ def test_status_and_gc_succeed(lab, chained_plugins):
 
 
 def test_concurrent_adds_use_different_tables(lab, chained_plugins):
-    """The namespace is locked: unirail's and Debian's plugin do not choose the same table when they run
-    concurrently."""
+    """unirail's and Debian's plugin lock the same file, the namespace, so they do not choose the same table when they run concurrently."""
     pod = lab.pod()
     calls = []
     for i, by in ((1, chained_plugins), (2, REFERENCE)):

@@ -135,7 +135,7 @@ def lines(items):
 
 
 def hide(text):
-    """Replaces random parts."""
+    """Replaces MACs and link-local addresses that are random in each run."""
     return RANDOM_MAC.sub("RANDOM", re.sub(r"fe80::[0-9a-f:]+(?!/)", "fe80::X", text))
 
 

@@ -125,7 +125,7 @@ def test_released_address_waits_for_the_reuse_delay(lab):
     lab.delete(conf, a)
     assert one(lab.add(conf, b)) == "172.16.1.9"
     assert one(lab.add(conf, lab.pod())) == "172.16.1.10"
-    assert one(lab.add(conf, lab.pod())) == "172.16.1.8"  # nothing else is free
+    assert one(lab.add(conf, lab.pod())) == "172.16.1.8"  # every other address is in use, so the reuse delay does not apply
 
 
 def test_requested_address_is_allocated(lab):
@@ -205,7 +205,6 @@ def test_missing_pools_are_reported(lab):
 
 
 def test_del_succeeds_without_pools(lab):
-    """A release does not need the pools file."""
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -266,8 +265,8 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
 
 
 def test_truncated_journal_is_refused_until_it_is_repaired(lab):
-    """A truncated journal is refused with its name and the remedy, also if it ends with a whole line; the repair then finds the missing
-    addresses in the pods' namespaces."""
+    """ADD refuses a truncated journal, even one that ends with a whole line, with an error that names the file and the remedy. `unirail
+    pool check --repair` then finds the missing addresses in the pods' namespaces."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     pods = [lab.pod() for _ in range(3)]
@@ -385,7 +384,7 @@ def test_status_reports_invalid_pools(lab):
     lab.fail("STATUS", conf, lab.pod(), plugin="spiderpool", contains="zz.conf:1")
 
 
-def test_check_requires_the_allocated_address(lab):
+def test_check_fails_if_the_address_was_released_in_the_store(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))

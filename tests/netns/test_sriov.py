@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sriov on a machine without virtual functions: invalid input, and the move of a netdev into the pod and back. In a recorded /sys a veth
-end is a VF of a PF bound to vfio, whose attributes cannot be set, so only the move is tested. tests/vm tests the attributes."""
+"""sriov on a machine without virtual functions: invalid input, and the move of a netdev into the pod and back. In a simulated /sys a
+veth end is the netdev of a VF. Its PF is bound to vfio-pci and has no netdev to set the VF's attributes, so only the move is tested.
+tests/vm tests the attributes."""
 import json
 import os
 import signal
@@ -81,7 +82,7 @@ def test_vf_is_moved_and_restored(lab, root, at):
     lab.add(c, pod, **at)
 
 
-def test_attributes_require_the_pf(lab, root, at):
+def test_add_with_vf_attributes_fails_if_the_pf_has_no_netdev(lab, root, at):
     before = shape(lab)
     for more in ({"vlan": 7}, {"trust": "on"}, {"mac": "02:00:00:00:07:01"}, {"max_tx_rate": 1}):
         lab.fail("ADD", conf(**more), lab.pod(), code=50, contains=["PF network device not found", PF, "vfio-pci"], **at)
@@ -133,7 +134,7 @@ def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
     assert files(root) == []
 
 
-def test_vfs_with_vfio_of_a_recorded_host_are_attached(lab, tmp_path):
+def test_vfs_of_a_pf_bound_to_vfio_on_a_recorded_host_are_attached(lab, tmp_path):
     """ADD and DEL of a VF bound to vfio-pci, whose PF has vfio-pci too, and of a VF of the same PF with a kernel driver."""
     top = tmp_path / "host"
     run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])
@@ -193,7 +194,7 @@ def test_gc_restores_vfs_of_unlisted_pods(lab, root, at):
 
 
 def test_failed_add_restores_the_vf(lab, root, at):
-    """The kernel refuses the route when the VF is already in the pod."""
+    """ADD fails after it moved the VF into the pod: the kernel refuses the route."""
     pod, before = lab.pod(), shape(lab)
     bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
     lab.fail("ADD", bad, pod, contains="192.0.2.1", **at)
@@ -209,7 +210,7 @@ def rails(*vfs, **more):
 
 def test_two_vfs_are_attached_in_one_process(lab, root, at):
     pod, before = lab.pod(), [shape(lab), shape(lab, "rail1")]
-    # the second VF has the interface name of the first VF in the pod as an alternative name
+    # the second VF has the alternative name net1, which the first VF gets as its name in the pod
     ip(lab.node, "link", "property", "add", "dev", "rail1", "altname", "net1")
     lab.add(rails(VF, OTHER), pod, **at)
     assert link_names(pod.ns) == ["lo", "net1", "net2"]
@@ -241,7 +242,7 @@ def test_next_pod_gets_the_vf_of_a_pod_that_was_deleted_without_del(lab, root, a
     """The pod was deleted without a DEL: its VF is restored before the next pod gets it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(mtu=1400), pod, **at)
-    # the kernel would delete a veth end with its namespace
+    # the kernel deletes a veth end with its namespace, whereas it moves a real VF back to the node
     ip(pod.ns, "link", "set", "net1", "netns", lab.node)
     ns_del(pod.ns)
     wait(lambda: not os.path.exists(pod.netns), "the namespace is deleted")

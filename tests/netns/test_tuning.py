@@ -150,8 +150,8 @@ def test_interface_name_may_contain_dots(t):
     t.ok("DEL", pod=pod, ifname="net1.100")
 
 
-def test_only_the_pods_interface_gets_the_mac(t):
-    """The original also sets the MAC on the host's interface of the same name."""
+def test_result_has_the_new_mac_for_the_pods_interface_only(t):
+    """In the result of the original, the host's interface of the same name gets the new MAC as well."""
     before = prev(t.pod, IPS, mac=OLD)
     before["interfaces"].append({"name": "net1", "mac": "0a:58:00:00:00:99"})
     got = t.lab.add(conf("tuning", dataDir=str(t.data), mac=MAC, prevResult=before), t.pod,
@@ -163,7 +163,7 @@ def test_only_the_pods_interface_gets_the_mac(t):
 
 
 def test_sysctls_given_only_in_args_are_set(t):
-    """The original panics on sysctls in args."""
+    """The original panics if only args have sysctls."""
     t.ok("ADD", args={"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}}})
     assert sysctl(t.pod.ns, PROXY) == "1"
 

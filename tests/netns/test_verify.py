@@ -62,7 +62,7 @@ def test_invalid_message_of_a_client_is_refused(data, contains):
 
 
 def test_connection_without_a_request_is_ignored():
-    """A port scan is not an error, and does not count as the test of --once."""
+    """A connection without data, e.g. of a port scan, is not an error, and a server with --once still waits for its one test."""
     with server("--once") as (p, port):
         assert say(port, b"") == ""
         assert p.poll() is None
@@ -108,7 +108,7 @@ def test_missing_device_is_reported_as_json():
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),
     (["a", "b"], "'b'"),
 ])
-def test_doctor_with_options_node_and_fix_is_a_usage_error(args, says):
+def test_usage_errors_exit_with_2(args, says):
     p = client(*args)
     assert p.returncode == 2 and p.stdout == "" and says in p.stderr and p.stderr.count("\n") == 1
 

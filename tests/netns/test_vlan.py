@@ -50,7 +50,8 @@ def test_invalid_configuration_is_refused(lab, more, code, contains):
 def test_del_succeeds_without_the_master(lab, netns, missing):
     """The original's DEL fails without the master, since it reads the master's MTU."""
     pod, c = lab.pod(), conf(host_local(lab))
-    lab.add({**c, "type": "macvlan"}, pod)  # DEL deletes any link of this name
+    # this kernel has no VLAN links, so macvlan creates the link; vlan's DEL deletes the link by its name
+    lab.add({**c, "type": "macvlan"}, pod)
     if missing == "master":
         ip(lab.node, "link", "del", "rail0")
     else:
@@ -69,7 +70,7 @@ def test_check_refuses_a_link_of_another_kind(lab):
                  contains="Error: Container interface net1 not of type vlan")
 
 
-def test_vlan_rail_of_unirail_cni_fails_before_other_networks(lab):
+def test_add_with_a_vlan_rail_fails_before_other_networks_are_attached(lab):
     lab.rail_pools()
     nets = lab.all_networks()
     nets[1]["plugins"][0].update(type="vlan", vlanId=7)

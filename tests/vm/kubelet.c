@@ -121,7 +121,8 @@ static uint64_t varint(const uint8_t **p, const uint8_t *end)
 	return v;
 }
 
-/* Finds the next field of type bytes; 0: none. All other fields of these messages are varints. */
+/* Finds the next field of type bytes and returns its number; 0: none. All other fields of these
+ * messages are varints. */
 static uint64_t next_field(const uint8_t **p, const uint8_t *end, const uint8_t **at, size_t *n)
 {
 	while (*p < end) {

@@ -50,7 +50,7 @@ until_true() {
 	fail "not true within 30 s: $*"
 }
 
-# Result of the last add, configuration of the last check, process of the last perftest_serve.
+# result: result of the last add; whole: configuration of the last check; server: process ID of the last perftest_serve.
 export result='' whole='' server=''
 
 # nth_igb N: prints the PCI address of the N-th NIC that can have virtual functions
@@ -60,8 +60,8 @@ nth_igb() {
 	done | sed -n "$1p"
 }
 
-# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: ib0 and ib1, mlx5_0 and mlx5_1. DRIVER is the number by which
-# libibverbs finds a provider (0: none).
+# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: netdevs ib0 and ib1, RDMA devices mlx5_0 and mlx5_1. DRIVER is
+# the driver number by which libibverbs finds a provider (0: none).
 hcas_on() {
 	rmmod igbvf
 	rmmod igb
@@ -106,8 +106,8 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = EVERY * FEWER (default: 1), EVERY as in tests/vm/run. With
-# EVERY=1 it runs all points, with EVERY=kill all kills.
+# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = EVERY * FEWER; EVERY is the variable of tests/vm/run, FEWER
+# is 1 by default. With EVERY=1 it runs all points, with EVERY=kill all kills.
 faults() {
 	every=$(argument every)
 	case $every in
@@ -153,7 +153,7 @@ delete() {
 	same "output of DEL of $1" "$said" ""
 }
 
-# link NS NAME FILTER: filters the output of `ip -j -d` for the link.
+# link NS NAME FILTER: prints what the jq filter FILTER selects from the link's output of `ip -j -d`.
 link() {
 	ip -n "$1" -j -d link show "$2" | jq -r ".[0]$3"
 }

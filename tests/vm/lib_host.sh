@@ -18,7 +18,7 @@ everything() {
 	its_files
 }
 
-# applied ARG...: applies the steps; a second apply has no steps
+# applied ARG...: runs `unirail host ARG...`; a second run must have nothing to do and change nothing
 applied() {
 	unirail host "$@" >/run/applied 2>&1 || fail "unirail host $* failed: $(tail -n 1 /run/applied)"
 	cat /run/applied
@@ -77,8 +77,8 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every third request to the kernel. $requests
-# names other system calls than sendto and sendmsg for the requests; $each replaces 3.
+# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every $each-th (default: third) request to the
+# kernel. $requests names the system calls that are such requests (default: sendto,sendmsg).
 step() {
 	everything >/run/at_first
 	applied "$@"

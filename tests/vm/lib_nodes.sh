@@ -15,7 +15,7 @@ send() {
 	mv "/host/sync/$case_name.$what.$node.new" "/host/sync/$case_name.$what.$node"
 }
 
-# hear WHAT: waits for the other node's message, in $heard
+# hear WHAT: waits for the other node's message WHAT and stores its arguments in $heard
 hear() {
 	for _ in $(seq 1500); do
 		if [ -e "/host/sync/$case_name.$1.$other" ]; then
@@ -73,11 +73,11 @@ fabric() {
 }
 
 # attach PLAN: adds a pod with the files of configs/PLAN: eth0 and the first two rails; then the nodes exchange the addresses of their pods.
-# Detection has long limits, since the guest is emulated.
+# The detection of address conflicts has long limits, since the guest is emulated.
 attach() {
 	mkdir -p /etc/unirail
 	cp -r "/tests/configs/$1/pools" /etc/unirail/pools
-	# Each node records only its own allocations: by the key `node` of a pool it uses its own part of each shared subnet.
+	# Each node records only its own allocations, so the key `node` of the pools divides each shared subnet between node1 and node2.
 	echo "node$node" >/proc/sys/kernel/hostname
 	conf=$(jq -c '.plugins[0] + {cniVersion, name} | .networks |= .[0:3] |
 		.networks[].plugins[0].ipam += {detect: {tries: 3, interval_ms: 1000, total_ms: 30000}}' \

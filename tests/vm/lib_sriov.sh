@@ -26,8 +26,9 @@ knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }
 
-# make_vfs PCI N: creates N VFs and waits for their netdevs. igb restarts a PF that is up for this, and refuses rates without a carrier. If
-# the PF restarts after the start of a VF's driver, the PF does not know the VF's MAC until the VF's link is set up.
+# make_vfs PCI N: creates N VFs and waits for their netdevs. While VFs are created, igb restarts a PF that is up; without a carrier, igb
+# refuses rate limits of VFs. If the PF restarts after the start of a VF's driver, the PF does not know the VF's MAC until the VF's link is
+# set up.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
 	until_true has_carrier "$(netdev "$1")"
@@ -39,7 +40,7 @@ make_vfs() {
 	done
 }
 
-# seen PF PCI N: prints every state that a pod could have changed
+# seen PF PCI N: prints all settings of the PF's N-th VF that a pod could have changed
 seen() {
 	ip -j link show "$1" | jq -Sc ".[0].vfinfo_list[$3]"
 	ip -j -d link show "$(netdev "$(vf "$2" "$3")")" | jq -Sc '.[0] | {ifname, address, mtu, ifalias,

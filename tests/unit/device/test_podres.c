@@ -87,7 +87,7 @@ static void test_malformed_pod_resources_are_refused(void **state)
 		size_t n;
 		const char *p;
 	} bad[] = {
-		{4, "\x0a\xff\xff\xff"},	 /* length without end */
+		{4, "\x0a\xff\xff\xff"},	 /* the varint of the length does not end */
 		{6, "\x0a\xff\xff\xff\xff\x0f"}, /* 4 GiB */
 		{7, "\x0a\x05\x0a\x09"
 		    "abc"}, /* longer than the enclosing message */

@@ -3,9 +3,10 @@
 #define UNIRAIL_TEST_DOCTOR_LAB_H
 
 /*
- * Checks of the doctor on a constructed host. The lab records the checks that reported a finding on
- * a host, and none on the same host after it was mended. doctor_lab_verify() fails if a check of
- * this program has no such pair, or if a check of the doctor's table belongs to no program.
+ * Checks of the doctor on a constructed host. The lab records a pair for each check that reports a
+ * finding on a host, and none on the same host after the test has mended it. doctor_lab_verify()
+ * fails if a check of this program has no pair, or if a check of the doctor's table belongs to no
+ * program.
  */
 
 #include "host_lab.h"
@@ -24,7 +25,8 @@ struct doctor_lab {
 	bool is_broken[DOCTOR_LAB_CHECKS]; /* the check reported a finding on this host */
 };
 
-/* Creates a host of tests/hosts with its PCI functions; tree NULL: a host without hardware. */
+/* Creates a host from the file `tree` in tests/hosts, with its PCI functions; NULL: a host
+ * without hardware. */
 void doctor_lab_begin(struct doctor_lab *l, const char *tree);
 /* Like doctor_lab_begin(), with eth0 and the RoCE rails ens1 (mlx5_0, 172.16.1.10/24) and ens2
  * (mlx5_1). */
@@ -37,10 +39,10 @@ size_t doctor_lab_run(struct doctor_lab *l, void (*check)(struct doctor *));
 void doctor_lab_run_all(struct doctor_lab *l);
 
 /*
- * doctor_lab_first_is() fails unless the first finding is at `where` and its texts have these
- * parts. doctor_lab_finds() fails unless the check's first finding at `where` has these parts.
- * doctor_lab_find() returns that finding, or NULL; doctor_lab_count() returns the number of
- * findings of the check.
+ * doctor_lab_first_is() fails the test unless the first finding is at `where`, its text contains
+ * `what`, and its remedy contains `remedy`. doctor_lab_finds() requires the same of the check's
+ * first finding at `where`. doctor_lab_find() returns that finding, or NULL; doctor_lab_count()
+ * returns the number of findings of the check.
  */
 void doctor_lab_first_is(const struct doctor_lab *l, const char *where, const char *what,
 			 const char *remedy);

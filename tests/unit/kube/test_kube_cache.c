@@ -25,9 +25,10 @@ enum { SAID_MAX = 4096 };
 
 struct server {
 	struct kube kube;
-	const char *objects[KINDS]; /* of each list: one object, or NULL */
-	struct err refuse[KINDS];   /* code 0: lists are answered */
-	char *fields[KINDS];	    /* the field selector of the last list */
+	/* the object that the list of the kind returns; NULL: the list is empty */
+	const char *objects[KINDS];
+	struct err refuse[KINDS]; /* the error of the kind's lists; code 0: lists succeed */
+	char *fields[KINDS];	  /* the field selector of the last list */
 };
 
 static int kind_of(const struct kube_kind *k)
@@ -55,7 +56,9 @@ struct lab {
 	struct server k;
 	struct kube_cache *c;
 	struct buf said; /* what the callbacks were called with */
-	int room;	 /* kind whose objects `has_room` requests again */
+	/* kind for which has_room() returns true, so that the cache reads its objects again; -1:
+	 * no kind */
+	int room;
 	int log;
 };
 

@@ -167,7 +167,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 	fclose(f);
 }
 
-static void test_configurations_are_searched_in_order(void **state)
+static void test_kubeconfig_and_service_account_are_searched_in_order(void **state)
 {
 	char dir[T_DIR_MAX];
 	struct kube_conf c = {0};
@@ -240,7 +240,7 @@ static void test_exec_credentials_are_parsed(void **state)
 		   "status.expirationTimestamp is not a time");
 }
 
-static void test_rfc_3339_times_are_parsed(void **state)
+static void test_rfc_3339_times_are_parsed_and_written(void **state)
 {
 	char text[KUBE_TIME_MAX];
 	int64_t ms;
@@ -268,9 +268,9 @@ int main(void)
 		cmocka_unit_test(test_incomplete_and_unsupported_kubeconfigs_are_refused),
 		cmocka_unit_test(test_secrets_are_not_printed_in_errors),
 		cmocka_unit_test(test_unknown_context_is_refused),
-		cmocka_unit_test(test_configurations_are_searched_in_order),
+		cmocka_unit_test(test_kubeconfig_and_service_account_are_searched_in_order),
 		cmocka_unit_test(test_exec_credentials_are_parsed),
-		cmocka_unit_test(test_rfc_3339_times_are_parsed),
+		cmocka_unit_test(test_rfc_3339_times_are_parsed_and_written),
 	};
 
 	return T_RUN(tests, NULL, NULL);

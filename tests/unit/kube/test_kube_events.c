@@ -56,10 +56,8 @@ static void test_similar_events_are_combined_after_ten(void **state)
 		ASSERT_EQ(p.fate, i > 10 ? KUBE_EVENT_AGAIN : KUBE_EVENT_NEW);
 	}
 	ASSERT_EQ(p.count, 2);
-	/*
-	 * A message that was sent before continues its own Event; after ten minutes counting starts
-	 * again.
-	 */
+	/* A message that already has its own Event is counted there and not combined; ten
+	 * minutes later the count of different messages starts again. */
 	assert_false(add(f, "a", "m3", 20).combined);
 	assert_false(add(f, "a", "m99", 600020).combined);
 	kube_event_filter_free(f);
@@ -81,7 +79,8 @@ static void test_events_of_one_object_are_rate_limited(void **state)
 	ASSERT_EQ(add(f, "a", "x", 300000).fate, KUBE_EVENT_AGAIN);
 	ASSERT_EQ(add(f, "a", "x", 300001).fate, KUBE_EVENT_DROP);
 	ASSERT_EQ(add(f, "a", "x", 600000).count, 104);
-	/* A new Event that exceeds the rate is still new when the rate permits it. */
+	/* A new Event that is dropped because of the rate is sent as a new one when the rate
+	 * permits it again. */
 	ASSERT_EQ(add(f, "a", "y", 600001).fate, KUBE_EVENT_DROP);
 	ASSERT_EQ(add(f, "a", "y", 900000).fate, KUBE_EVENT_NEW);
 	kube_event_filter_free(f);

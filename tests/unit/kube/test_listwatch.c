@@ -38,7 +38,7 @@ static void test_watch_events_are_decoded(void **state)
 		ASSERT_EQ(decode(texts[i], &change, &status, &after, &e), 1);
 		ASSERT_EQ(change, i);
 	}
-	/* An event type of a later server is ignored. */
+	/* An event type of a newer API server is ignored. */
 	ASSERT_EQ(decode("{\"type\":\"NEW\",\"object\":{}}", &change, &status, &after, &e), 0);
 }
 

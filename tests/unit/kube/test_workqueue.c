@@ -18,7 +18,7 @@ static const struct kube_kind kind = {"", "v1", "pods", "pod", true};
 struct job {
 	struct work w;
 	char *own;	/* freed by drop() */
-	int64_t due_ms; /* when it has to be reconciled; 0: at any time */
+	int64_t due_ms; /* loop time at which it must be reconciled; 0: not checked */
 };
 
 struct lab {
@@ -232,7 +232,7 @@ static void test_reconcile_waits_for_a_request_sent_by_the_done_callback(void **
 	ASSERT_EQ(t->k.n_calls, 1);
 }
 
-static void test_delayed_items_keep_the_earlier_time(void **state)
+static void test_item_delayed_twice_is_reconciled_at_the_earlier_time(void **state)
 {
 	struct lab *t = *state;
 
@@ -269,7 +269,7 @@ static void test_many_delayed_items_become_due_in_the_order_of_their_times(void 
 		snprintf(name, sizeof(name), "%u", i);
 		workqueue_remove(item(t, name));
 	}
-	pass(t, 10000); /* reconcile() compares the time */
+	pass(t, 10000); /* reconcile() compares the loop time with due_ms */
 	ASSERT_EQ(t->reconciled, 1000 - removed);
 }
 
@@ -416,7 +416,7 @@ int main(void)
 		TEST(test_number_of_requests_in_flight_is_bounded),
 		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
 		TEST(test_reconcile_waits_for_a_request_sent_by_the_done_callback),
-		TEST(test_delayed_items_keep_the_earlier_time),
+		TEST(test_item_delayed_twice_is_reconciled_at_the_earlier_time),
 		TEST(test_many_delayed_items_become_due_in_the_order_of_their_times),
 		TEST(test_failed_item_is_retried_with_a_growing_delay_and_logged_once),
 		TEST(test_items_do_not_wait_for_the_backoff_of_another_item),

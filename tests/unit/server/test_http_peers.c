@@ -62,7 +62,8 @@ static void test_peer_with_most_connections_loses_its_oldest_connection(void **s
 	peers_free(p);
 }
 
-/* Round-robin over peers, regardless of their number of requests; known peers first. */
+/* Round-robin over peers, regardless of their number of requests; peers marked by peers_know()
+ * come first. */
 static void test_waiting_peers_are_served_round_robin(void **state)
 {
 	struct peers *p = peers_new();

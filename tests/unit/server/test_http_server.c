@@ -345,7 +345,8 @@ static int crowd_connect(void)
 	return fd;
 }
 
-/* Opens 20 connections a second; the server permits four, each with a grace period of a second. */
+/* Opens 20 connections a second. The server permits four open connections, each with a grace
+ * period of a second. */
 static void crowd_more(void *arg)
 {
 	(void)arg;
@@ -413,10 +414,8 @@ static void test_honest_client_is_served_beside_a_crowd_that_connects_fast(void 
 	close(fd);
 }
 
-/*
- * Like a kubelet's probe that shares its address with hostile clients: connected before them,
- * request sent after them.
- */
+/* A kubelet's probe can share its address with hostile clients: it connects before them and
+ * sends its request after they have connected. */
 static void test_new_connection_is_not_evicted_before_its_request(void **state)
 {
 	struct http_limits patient = quick;
@@ -617,7 +616,8 @@ static void handle_going(void *arg, struct http_request *q)
 	if (target.n == 5) { /* "/away" */
 		http_server_reject(drained);
 	} else if (target.n == 6) { /* "/drain" */
-		usleep(300 * 1000); /* a request that arrives now was sent before the shutdown */
+		/* a request that arrives during this pause was sent before the shutdown */
+		usleep(300 * 1000);
 		http_server_drain(drained, 2000, on_drained, arg);
 	}
 	http_answer(q, &(struct http1_response){.status = 200, .body = span_of("good")});

@@ -74,7 +74,8 @@ static void handle(void *arg, struct http_request *q)
 	http_answer(q, &r);
 }
 
-/* "/never" is refused by its head; the connection is closed after the response to "/once". */
+/* The head of a request for "/never" is refused with 404; the connection is closed after the
+ * response to "/once". */
 static int check(void *arg, const struct http1_msg *head)
 {
 	(void)arg;
@@ -186,8 +187,9 @@ static char *hear(struct client *c, const char *until)
 
 /*
  * Sends until a response arrives, and returns the part of it that could be read (the caller frees);
- * NULL: everything was sent before. The server does not read a refused body to its end: a client
- * that still sends a second later gets a reset instead of the response.
+ * NULL: no response arrived before everything was sent or a write failed. The server does not read
+ * a refused body to its end: a client that still sends a second later gets a reset instead of the
+ * response.
  */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
@@ -457,7 +459,7 @@ static void test_slow_request_over_tls_expires(void **state)
 }
 
 /* Existing connections continue with their TLS configuration; new connections get the new one. */
-static void test_new_connections_require_the_new_client_certificates(void **state)
+static void test_changed_tls_configuration_applies_to_new_connections_only(void **state)
 {
 	struct client c = connected(), other;
 	auto_free char *got = NULL;
@@ -495,7 +497,7 @@ int main(void)
 		cmocka_unit_test(test_body_that_pauses_after_fast_progress_expires),
 		cmocka_unit_test(test_broken_tls_connections_do_not_affect_other_connections),
 		cmocka_unit_test(test_slow_request_over_tls_expires),
-		cmocka_unit_test(test_new_connections_require_the_new_client_certificates),
+		cmocka_unit_test(test_changed_tls_configuration_applies_to_new_connections_only),
 	};
 
 	return T_RUN(tests, setup, al_teardown);

@@ -101,7 +101,7 @@ static void test_socket_path_is_refused_while_its_server_lives_and_reused_afterw
 	fails(path, -EADDRINUSE, "another program listens on '");
 	assert_true(answers(path));
 	close(fd);
-	/* The other program has ended; its socket file is left. */
+	/* The other program has ended and its socket file still exists: unirail replaces it. */
 	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	assert_true(answers(path));
 	/* Another process replaced the socket: the server must not remove the new one. */
@@ -129,7 +129,7 @@ static void test_invalid_socket_paths_are_refused(void **state)
 	fails("/proc/none/sock", -ENOENT, "/proc/none");
 }
 
-/* systemd passes the socket as descriptor 3, with two variables. */
+/* systemd passes the socket as descriptor 3 and sets LISTEN_PID and LISTEN_FDS. */
 static int inherit(const char *pid, const char *fds, int fd, struct err *e)
 {
 	struct listener l;

@@ -70,7 +70,7 @@ static void test_definitions_that_tenants_use_today_are_accepted(void **state)
 	passes("{}");
 }
 
-static void test_untrusted_definition_with_a_plugin_that_changes_the_node_is_refused(void **state)
+static void test_plugins_that_change_the_node_are_refused(void **state)
 {
 	(void)state;
 	refused("{\"type\":\"multus\",\"binDir\":\"/var/lib/kubelet/pods/u/volumes/x\"}",
@@ -209,8 +209,8 @@ static void test_namespaces_are_trusted_by_annotation_or_name(void **state)
 	assert_false(definition_trusted("", NULL, ""));
 }
 
-/* 30 nested objects, of 32 that the parser accepts; the path of their keys is longer than the
- * buffer of the place. */
+/* The parser accepts 32 nested objects; these are 30. The path of their keys is longer than the
+ * buffer in which definition_check() stores it for the error. */
 static void test_host_path_in_30_nested_objects_is_refused(void **state)
 {
 	struct buf b;
@@ -230,8 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_definitions_that_tenants_use_today_are_accepted),
-		cmocka_unit_test(
-			test_untrusted_definition_with_a_plugin_that_changes_the_node_is_refused),
+		cmocka_unit_test(test_plugins_that_change_the_node_are_refused),
 		cmocka_unit_test(test_interface_plugins_are_refused_as_ipam),
 		cmocka_unit_test(test_keys_for_files_of_the_node_are_refused),
 		cmocka_unit_test(test_log_files_are_refused_in_new_definitions),

@@ -83,11 +83,10 @@ static void test_virtual_machines_retain_addresses(void **state)
 					  label = {.name = "x",
 						   .label = "virt-launcher",
 						   .vm = "vm1"},
-					  /*
-					   * No virtual machines: a pod of another owner, whatever
-					   * labels and annotations a user wrote to it, and a pod
-					   * without the label kubevirt.io.
-					   */
+					  /* No virtual machines: a pod of another owner
+					   * (claims), whatever labels and annotations a user
+					   * wrote to it, and pods without the label kubevirt.io
+					   * (noted, job). */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
 					  noted = {.name = "x", .vm = "vm1", .domain = "vm1"},
@@ -158,11 +157,12 @@ static void test_retained_addresses_are_released_unless_an_owner_exists(void **s
 		{"web-7", &both, &from5, &no_vm, true},
 		{"web-0", &both, &zero, &no_vm, true},
 		{"web-0", &both, &deleted, &no_vm, true},
-		/* An owner that is not confirmed as deleted retains its address. */
+		/* An address is retained until each possible owner is confirmed as deleted. */
 		{"web-0", &both, &unasked, &no_vm, false},
 		{"web-9", &both, &deleted, &not_asked, false},
 		{"vm", &both, &unasked, &not_asked, false},
-		/* The name of a virtual machine may end like an ordinal. */
+		/* The name of a virtual machine may end in a number, like that of a
+		 * StatefulSet's pod. */
 		{"vm-1", &both, &deleted, &lives, false},
 		{"vm", &both, &unasked, &lives, false},
 		{"vm", &both, &unasked, &no_vm, true},

@@ -53,7 +53,8 @@ static const struct json *spec_properties(void)
 	return v;
 }
 
-/* Returns a spec with an empty block after the defaults were added. */
+/* Returns the spec {cniType, an empty object `block`} with the defaults that multus_complete()
+ * adds. */
 static struct json_doc *completed(const char *type, const char *block)
 {
 	auto_free char *text = xasprintf("{\"cniType\":\"%s\",\"%s\":{}}", type, block);
@@ -179,7 +180,7 @@ static void test_values_and_ranges_are_those_of_the_crd(void **state)
 	ASSERT_EQ(ranges, 4);
 }
 
-static void test_types_are_those_of_the_crd(void **state)
+static void test_cni_types_are_those_of_the_crd(void **state)
 {
 	struct json_walk w =
 		json_walk_start(json_get(json_get(spec_properties(), "cniType"), "enum"));
@@ -206,7 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_are_those_of_the_crd),
 		cmocka_unit_test(test_values_and_ranges_are_those_of_the_crd),
-		cmocka_unit_test(test_types_are_those_of_the_crd),
+		cmocka_unit_test(test_cni_types_are_those_of_the_crd),
 	};
 
 	return T_RUN(tests, setup, teardown);

@@ -127,7 +127,8 @@ static void test_labels_are_put_and_found(void **state)
 	assert_null(labels_get(&l, "a"));
 }
 
-/* Labels in any order are sorted by key; a pod with more than the maximum has none. */
+/* Labels in any order are sorted by key; a pod with more labels than LABELS_MAX is read without
+ * labels. */
 static void test_number_of_labels_is_limited(void **state)
 {
 	static const size_t counts[] = {0, 1, LABELS_MAX, LABELS_MAX + 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each row has annotations and settings, and the pools of an interface that follow, or the
+/* Each row has annotations and settings, and the result for one interface: its pools, or the
  * error. */
 #include "testlib.h"
 
@@ -96,10 +96,12 @@ enum {
 struct row {
 	const char *ippools, *ippool, *ns4, *ns6, *subnet; /* annotations */
 	const char *conf4, *conf6;			   /* names separated by commas */
-	const char *ifname, *network; /* ifname NULL: net1; network NULL: unknown */
-	int at;			      /* position + 1; 0: unknown */
+	/* pools in the network's configuration, names separated by commas */
+	const char *ifname, *network;
+	int at; /* position + 1; 0: unknown */
 	unsigned int flags;
-	/* "rail1 rail0|rail6": pools in order; with "!" first: a part of the error */
+	/* "rail1 rail0|rail6": IPv4 pools, then IPv6 pools, each in order; with "!" first: a
+	 * part of the error */
 	const char *want;
 };
 
@@ -298,10 +300,8 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 		{.ippools = NAMED,
 		 .ifname = "storage0",
 		 .want = "!interface storage0 must be specified: add an entry for it"},
-		/*
-		 * Entries without an interface: by position, whatever the name of the first
-		 * interface.
-		 */
+		/* Entries without an interface are selected by the position of the interface,
+		 * whatever the first interface is called. */
 		{.ippools = UNNAMED, .ifname = "net1", .at = 1, .want = "rail0"},
 		{.ippools = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
 		{.ippools = UNNAMED, .ifname = "net3", .at = 3, .want = "rail0"},
@@ -440,7 +440,8 @@ static void test_unsuitable_pools_are_skipped_with_their_reason(void **state)
 		{.conf4 = "netb", .flags = NO_PLACE, .want = "!which is not known"},
 		/* The network is unknown, but no pool requires a network. */
 		{.conf4 = "rail0", .want = "rail0"},
-		/* The subnet is checked unless the pool is bound to this network. */
+		/* With MATCH the pool's subnet must be one of the master's, unless the pool is
+		 * bound to this network by multusName. */
 		{.conf4 = "rail0,rail1", .flags = MATCH, .want = "rail1"},
 		{.conf4 = "rail0",
 		 .flags = MATCH,
@@ -469,7 +470,8 @@ static void test_pools_are_ordered_by_their_affinities(void **state)
 	};
 
 	(void)state;
-	/* Repeated, because Spiderpool's order changes with each run. */
+	/* Repeated to detect an order that changes from call to call, as Spiderpool's order
+	 * does. */
 	for (int i = 0; i < 20; i++)
 		check_rows(v, ARRAY_LEN(v));
 }
@@ -495,10 +497,8 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		ASSERT_EQ(w[i].n_pools4, 1);
 		ASSERT_STR_EQ(w[i].pools4[0], want[i]);
-		/*
-		 * The value of each entry of the annotation is used, not the value of the
-		 * configuration.
-		 */
+		/* `cleangateway` of each entry of the annotation is used (default: false), not
+		 * `conf_clean` of the configuration. */
 		ASSERT_EQ(w[i].clean_gateway, i == 1);
 		pod_pool_request_done(&w[i]);
 	}
@@ -511,7 +511,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
 	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
 	ASSERT_HAS(e.text, "interface net3 is the pod's number 3");
-	/* Without the annotation the configuration's clean_gateway is used. */
+	/* Without the ippools annotation, `conf_clean` of the configuration is used. */
 	labels_done(&pod.annotations);
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");
 	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), 0);
@@ -627,8 +627,10 @@ static void test_routes_are_added_to_the_interface_of_their_gateway(void **state
 	g[1].address = t_net("10.0.1.10/24");
 	/* of two interfaces in the same subnet the first has the route */
 	g[2].address = t_net("10.0.1.11/24");
-	/* fd09::/32 and 10.7.0.0/16 have no interface; the interface of 10.6.0.0/16 is older
-	 * (`had`); the last route repeats the destination of the first. */
+	/* No interface has the gateways of fd09::/32 and 10.7.0.0/16 in its subnet; the
+	 * interface of 10.6.0.0/16 got its address in an earlier allocation (`had`), so this
+	 * route is skipped; the last route is skipped because its destination is that of the
+	 * first one. */
 	ASSERT_EQ(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
 	ASSERT_EQ(g[0].n_routes, 2);
 	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */
@@ -664,10 +666,13 @@ static void test_invalid_default_pools_are_reported(void **state)
 /* --- pools created for applications --- */
 
 static const struct made {
-	/* kind of the application; key, value and IP number of its annotations */
+	/* kind of the application; key and value of the pod's annotation; value of the pod's
+	 * annotation ippool-ip-number (NULL: none) */
 	const char *kind, *key, *value, *number;
-	const char *is;	   /* "pools4 pools6", or "!" and a part of the error */
-	const char *asked; /* requested automatic pools with their sizes */
+	/* expected: "IPV4-POOL IPV6-POOL" ("-": none), or "!" and a part of the error */
+	const char *is;
+	/* expected requests of automatic pools: "SUBNET INTERFACE FAMILY COUNT;" each */
+	const char *asked;
 } made[] = {
 	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
 	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",

@@ -131,7 +131,7 @@ static void test_pool_names_have_family_application_and_interface(void **state)
 	a.name = wide;
 	auto_pool_name(&a, "net1", 4, name);
 	ASSERT_EQ(block_name(name, ~(u128)0, block),
-		  0); /* its block names have space for the longest index */
+		  0); /* the pool name leaves space for the longest block index */
 	ASSERT_EQ(strlen(block), AUTO_POOL_NAME_MAX);
 	ASSERT_STR_EQ(name + strlen(name) - 12, "x-net1-abcde");
 	a.name = (char *)"web";

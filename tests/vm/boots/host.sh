@@ -115,7 +115,7 @@ case $boot in
 	same "the mode of the next boot" "$(ls /etc/modprobe.d /etc/modules-load.d)" "$(printf '/etc/modprobe.d:\n\n/etc/modules-load.d:')"
 	;;
 esac
-# The guest is switched off next; init would compare the remaining state, so it is removed.
+# The guest is switched off next, but init compares the guest's state before and after a case, so all changes are undone here.
 unirail host undo >/dev/null || fail "the last unirail host undo failed"
 ip link set eth0 down
 rmmod fakedcb

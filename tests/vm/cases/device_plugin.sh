@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # `unirail device-plugin` on this kernel finds and allocates devices, and reports a lost link as Unhealthy to the kubelet within 100 ms:
-# RoCE on igb and its VFs, soft-RoCE, InfiniBand without IPoIB. A driver reports an error while it holds devlink's lock, and devices are
-# read while a driver holds this lock.
-# shellcheck source=tests/vm/lib.sh
+# RoCE on igb and its VFs, soft-RoCE, InfiniBand without IPoIB. Two more cases: a driver reports an error while it holds devlink's lock, and
+# devices are read while a driver holds this lock. shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh
 . /tests/lib_sriov.sh
@@ -31,7 +30,8 @@ socket() {
 	find "$registry" "$plugins" -name "*$1*.sock" | grep .
 }
 
-# call RESOURCE WORD...: calls the plugin as the kubelet does; retries while the plugin opens a new socket, as after each closed connection
+# call RESOURCE WORD...: calls the plugin as the kubelet does; retries while the plugin opens a new socket, which it does after each closed
+# connection
 call() {
 	resource=$1
 	shift
@@ -73,7 +73,8 @@ now_ms() {
 	echo "$(now | tr -d .)0"
 }
 
-# allocate_ib: lists and allocates; the longest time of all calls so far is in $longest
+# allocate_ib: allocates the first listed device of the resource ib; $longest is the longest time in ms that a call of this function has
+# taken
 allocate_ib() {
 	began=$(now_ms)
 	call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)" >/dev/null || fail "Allocate failed: $(cat "$log")"

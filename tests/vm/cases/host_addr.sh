@@ -28,7 +28,7 @@ for port in eth0 eth1; do
 	same "MTU of $port" "$(ip -j link show $port | jq '.[0].mtu')" 4200
 done
 ip rule | grep -q 'from 172.16.1.10 lookup 151' || fail "the policy rule is missing: $(ip rule)"
-# If another program removes a port, the port joins again.
+# If another program removes a port from the bond, the next apply adds it again.
 ip link set eth1 nomaster
 unirail host apply
 same "master of eth1" "$(ip -j link show eth1 | jq -r '.[0].master')" bond7

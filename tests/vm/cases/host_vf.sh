@@ -60,7 +60,7 @@ undone "vfio-pci"
 
 said=$(unirail host vf "$pf1" --num-vfs 9 2>&1) && fail "unirail host vf succeeded with 9 VFs of a PF that supports 7: $said"
 echo "$said" | grep -q "can have 7 (sriov_totalvfs)" || fail "the error does not name sriov_totalvfs: $said"
-# A MAC that another program sets is repaired.
+# If another program sets a VF's MAC, the next apply restores it.
 unirail host vf "$pf1" --num-vfs 1
 ip link set "$pf1" vf 0 mac 02:00:00:00:00:99
 unirail host plan | grep -q 'MAC 02:' || fail "the plan has no step for a MAC that another program set: $(unirail host plan)"

@@ -59,7 +59,8 @@ unirail host apply
 again=$(guids) || exit 1
 same "GUIDs of VFs created again" "$again" "$first"
 
-# A pod has a VF; in exclusive mode it has the RDMA device and the interface.
+# A pod has a VF: in exclusive mode the VF's RDMA device and interface are in the pod's network namespace, and the number of VFs is not
+# changed.
 vf=$(vf_at "$pci1" 1)
 exclusive() {
 	rdma system set netns exclusive

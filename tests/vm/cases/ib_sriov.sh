@@ -185,7 +185,7 @@ ip -n pod link set net1 mtu 1900
 ip -n pod link property add dev net1 altname of-the-pod
 delete ib-sriov pod net1 "$plain"
 is_over $none
-# The MTU of the fabric, once the link has joined its broadcast group.
+# The VF has the MTU of the fabric, which it gets when the link joins the broadcast group.
 [ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the VF has the MTU of the pod after DEL"
 same "alternative names" "$(ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(. == "of-the-pod")] | length')" 0
 

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The chain of sriov and rdma, and ib-sriov, are killed at system calls, or their system calls fail, while they move RDMA devices in
-# exclusive mode. After DEL or GC no VF, GUID, RDMA device or link is stranded. A sample of the points, each of which takes seconds; all
-# with EVERY=1, all kills with EVERY=kill.
-# shellcheck source=tests/vm/lib.sh
+# exclusive mode. After DEL or GC no VF, GUID, RDMA device or link is stranded. The case tests only a sample of the points, since each takes
+# seconds; EVERY=1 tests all points, EVERY=kill all kills. shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
 until_true rdma system set netns exclusive

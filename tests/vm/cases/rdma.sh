@@ -9,7 +9,7 @@ alike() {
 	same "rdma $*" "$($in_ns unirail rdma "$@")" "$($in_ns rdma "$@")"
 }
 
-# layout: compares every view for the devices in the namespace
+# layout: compares the outputs of `unirail rdma` and `rdma` in every view, for the devices in the namespace
 layout() {
 	for options in "" -d -j -jd; do
 		# shellcheck disable=SC2086 # none is no word

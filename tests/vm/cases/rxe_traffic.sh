@@ -59,7 +59,7 @@ for type in macvlan ipvlan; do
 	until_true has_no_gid rxe0 10.0.0.1
 	until_true has_no_gid rxe1 10.0.0.2
 	until_true has_no_gid rxe0 10.0.0.3
-	# The next pod may have the address on another NIC.
+	# The neighbour entries are removed, since the next pod may have the same address on another NIC.
 	for pod in a b c; do
 		ip -n $pod neigh flush all
 	done

@@ -145,8 +145,8 @@ static u8 get_dcbx(struct net_device *dev)
 	return port_of(dev)->dcbx;
 }
 
-/* Returns 0: accepted, 1: refused. As in mlx5_core, mode 0 returns DCBX to the firmware and keeps
- * the versions; any other mode must have the host's flag. */
+/* Returns 0: accepted, 1: refused. As in mlx5_core, mode 0 returns DCBX to the firmware and
+ * keeps the DCBX version flags; any other mode must contain DCB_CAP_DCBX_HOST. */
 static u8 set_dcbx(struct net_device *dev, u8 mode)
 {
 	if (mode && !(mode & DCB_CAP_DCBX_HOST))

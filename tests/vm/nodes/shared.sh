@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Two nodes, one subnet a rail: their pods reach each other on every rail, by ping and by RDMA.
-# shellcheck source=tests/vm/lib_nodes.sh
+# Two nodes, one shared subnet per rail: the nodes' pods reach each other on every rail, by ping and by RDMA.
 . /tests/lib_nodes.sh
 
 rails_on

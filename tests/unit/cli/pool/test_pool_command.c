@@ -285,7 +285,7 @@ static void test_check_finds_addresses_missing_in_the_journal(void **state)
 	says("list", 0, "", "");
 }
 
-static void test_doctor_with_options_node_and_fix_is_a_usage_error(void **state)
+static void test_usage_errors_exit_with_2(void **state)
 {
 	(void)state;
 	says("lsit", 2, "", "unirail pool");
@@ -308,7 +308,7 @@ int main(void)
 		CASE(test_reading_commands_write_nothing),
 		CASE(test_check_reports_a_damaged_journal),
 		CASE(test_check_finds_addresses_missing_in_the_journal),
-		CASE(test_doctor_with_options_node_and_fix_is_a_usage_error),
+		CASE(test_usage_errors_exit_with_2),
 	};
 
 	return T_RUN(tests, NULL, NULL);

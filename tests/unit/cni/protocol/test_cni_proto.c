@@ -256,7 +256,7 @@ static void test_each_cni_command_calls_the_plugin(void **state)
 	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
 }
 
-/* The original instead runs the verb, prints the result, and then an error. */
+/* The original executes the command, prints its result, and only then prints the error. */
 static void test_add_and_del_in_the_host_namespace_are_refused(void **state)
 {
 	struct invocation v = {.plugin = &macvlan,
@@ -299,7 +299,7 @@ static void test_add_and_del_in_the_host_namespace_are_refused(void **state)
 
 #define PREV "\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.1/24\"}]}"
 
-static void test_prev_result_is_parsed_and_ignored_by_del(void **state)
+static void test_prev_result_is_parsed_by_add_and_ignored_by_del(void **state)
 {
 	struct invocation v = {.plugin = &tuning, .command = "ADD"};
 	static const char bad[] = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\","
@@ -461,7 +461,7 @@ int main(void)
 		cmocka_unit_test(test_cni_versions_the_plugin_does_not_support_are_refused),
 		cmocka_unit_test(test_each_cni_command_calls_the_plugin),
 		cmocka_unit_test(test_add_and_del_in_the_host_namespace_are_refused),
-		cmocka_unit_test(test_prev_result_is_parsed_and_ignored_by_del),
+		cmocka_unit_test(test_prev_result_is_parsed_by_add_and_ignored_by_del),
 		cmocka_unit_test(test_add_with_an_unprintable_result_is_undone),
 		cmocka_unit_test(test_add_with_an_undelivered_result_is_undone),
 		cmocka_unit_test(test_gc_requires_a_list_of_attachments),

@@ -130,7 +130,8 @@ static void test_results_are_converted_between_versions(void **state)
 		 "{\"cniVersion\":\"1.0.0\"," FULL_1);
 	converts("{\"cniVersion\":\"1.1.0\"," FULL_1, CNI_1_0_0, CNI_0_3_1,
 		 "{\"cniVersion\":\"0.3.1\"," FULL_04);
-	/* 0.2.0 has no interfaces; 0.x interfaces have three fields. */
+	/* A result of 0.2.0 has no interfaces; an interface of 0.3.0 to 0.4.0 has only a name, a
+	 * MAC and a sandbox. */
 	converts(
 		"{" FULL_02, CNI_0_1_0, CNI_1_0_0,
 		"{\"cniVersion\":\"1.0.0\",\"dns\":{\"domain\":\"d.e\",\"nameservers\":[\"1.1.1.1\"],"
@@ -172,10 +173,8 @@ static void test_result_is_indented_like_go(void **state)
 			   "    \"dns\": {}\n}");
 }
 
-/*
- * Go matches keys without case, and of several spellings of cniVersion the last in
- * alphabetical order counts.
- */
+/* Go's JSON decoder ignores the case of keys; if cniVersion occurs in several spellings, the
+ * last one in byte order counts. */
 static void test_result_with_an_incompatible_cni_version_is_refused(void **state)
 {
 	static const struct {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reviews of the table tests/cluster/manifests (its README documents a case), and cases that do not
- * fit into the table.
- */
+/* Admission reviews: the cases in tests/cluster/manifests (its README describes their format),
+ * and cases that do not fit into these files. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -199,7 +197,8 @@ static void review(struct row *r)
 	admit_default(&r->cache, &q, &a);
 	if (a.patch.len > 0)
 		fail_msg("'%s': defaults are added a second time: %s", r->name, a.patch.p);
-	/* A value that is stored as written causes the warning again. */
+	/* The second call may repeat a warning about a value that the patch did not change, but
+	 * must not add a warning. */
 	for (size_t i = 0; i < a.n_warnings; i++)
 		if (!strstr(r->warned.p ? r->warned.p : "", a.warnings[i]))
 			fail_msg("'%s': new warning about the stored object: %s", r->name,

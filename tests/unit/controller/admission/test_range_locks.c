@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of the ConfigMap of range_locks.h; a lock is a claim in it.
- * tests/cluster/test_admission.py tests two replicas. */
+/* The text of the ConfigMap unirail-claims (see range_locks.h). In the names of the tests, a
+ * lock is a claim in this ConfigMap. tests/cluster/test_admission.py tests two replicas that
+ * validate at the same time. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -111,7 +112,8 @@ static void test_length_of_a_lock_is_constant(void **state)
 	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
 }
 
-/* The lock has no digest and the ranges themselves: the digest is computed from its spec. */
+/* A lock that an earlier controller wrote has all ranges of the pool and no digest: the digest
+ * is computed from these ranges. */
 static void test_lock_of_an_earlier_controller_is_read(void **state)
 {
 	auto_json struct json_doc *map = t_json(
@@ -231,7 +233,8 @@ static void test_locks_are_dropped_after_their_maximum_age(void **state)
 	ASSERT_EQ(remaining(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
 }
 
-/* The ConfigMap always has space for the next lock. */
+/* If the list is long, locks are dropped earlier so that the ConfigMap, which is limited to 1
+ * MiB, has space for the next lock. */
 static void test_locks_of_a_long_list_are_dropped_earlier(void **state)
 {
 	(void)state;

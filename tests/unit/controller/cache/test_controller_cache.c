@@ -66,7 +66,8 @@ static void test_fields_of_wrong_type_are_cached_as_they_are(void **state)
 
 /* --- limits --- */
 
-/* `%s` in fmt stands for n bytes. */
+/* Decodes the object `fmt`, in which n bytes replace `%s`. Returns its size if it is too large
+ * to be cached completely, otherwise 0. */
 static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 		      struct cluster_cache_object *v)
 {
@@ -118,7 +119,7 @@ static void test_large_object_is_cached_without_its_spec(void **state)
 			    "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
 	free(text);
 	json_free(v.doc);
-	/* Pools have no limit by namespace: administrators create them. */
+	/* Pools have no size limit, because only administrators create them. */
 	ASSERT_EQ(decoded(CLUSTER_CACHE_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
 	json_free(v.doc);
 }

@@ -21,8 +21,8 @@ static void assert_text(struct records *r, size_t max, const char *want)
 	ASSERT_STR_EQ(text, want);
 }
 
-/* As Go writes a map, keys are in byte order; as in Spiderpool, no record is an empty text instead
- * of "{}". */
+/* Keys are in byte order, as Go writes a map; without records the text is empty instead of "{}",
+ * as in Spiderpool. */
 static void test_allocated_ips_are_written_in_the_format_of_spiderpool(void **state)
 {
 	struct records r = {0};

@@ -14,10 +14,9 @@ struct lab {
 	char said[256];
 };
 
-/*
- * "-a=x/a ": missing; "-a=x/b(x/a) ": missing, with a suggested name; "~": another suggestion; "+":
- * available.
- */
+/* Appends the event to the text of the lab: "-a=x/a ": resource x/a of network a is missing;
+ * "-a=x/b(x/a) ": x/b is missing and x/a is suggested; "~" instead of "-": the suggestion
+ * changed; "+": the resource is available. */
 static void on_report(void *arg, const struct unserved_network *n, enum unserved_event ev)
 {
 	struct lab *l = arg;

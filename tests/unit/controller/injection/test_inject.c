@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes of a pod caused by one annotation, and refusals. In JSON texts, ' stands for ", for
- * readability.
+ * How injection changes a pod because of an annotation, and what injection refuses. In JSON texts,
+ * ' stands for ", for readability.
  */
 #include "testlib.h"
 
@@ -28,8 +28,8 @@ static const char *const smcs[][5] = {
 	{"net", "rail-c", RDMA ":'gpu'," NETWORK ":'slow'", "ipvlan",
 	 "'ipvlan':{'master':['e1','e2'],'bond':{'name':'bond3','mode':1},"
 	 "'rdmaResourceName':'x/r2'," GATE "}"},
-	/* two VFs of one resource, the second with another name of its
-	 * NetworkAttachmentDefinition */
+	/* two networks whose VFs belong to one resource; an annotation sets the name of the
+	 * second one's NetworkAttachmentDefinition */
 	{"net", "vf-1", RDMA ":'vf, both'", "sriov", "'sriov':{'resourceName':'x/vf'," GATE "}"},
 	{"net", "vf-2", RDMA ":'vf','multus.spidernet.io/cr-name':'vf-two'", "sriov",
 	 "'sriov':{'resourceName':'x/vf'," GATE "}"},
@@ -495,10 +495,8 @@ static void test_injection_without_networks_in_the_cluster_is_refused(void **sta
 	inject_index_free(index);
 }
 
-/*
- * Injects a group of `n` networks, `same` of which have one definition. Returns the result for a
- * pod, with its networks in *text.
- */
+/* Injects a group of `n` networks into a pod; the first `same` of them share one
+ * NetworkAttachmentDefinition. Returns the result of inject_pod(), and the patch in *text. */
 static int with_group(size_t n, size_t same, char **text, struct err *e)
 {
 	auto_json struct json_doc *d = t_json_quoted(POD(RDMA ":'gpu, gpu'", C0));
@@ -548,7 +546,7 @@ static void test_group_with_too_many_networks_is_refused(void **state)
 	assert_non_null(strstr(most, "d126"));
 	ASSERT_EQ(with_group(128, 0, &none, &e), -E2BIG);
 	ASSERT_STR_EQ(e.text, "more than 127 networks would be injected");
-	/* Several networks of one definition count once. */
+	/* Networks that share a NetworkAttachmentDefinition count once. */
 	assert_true(with_group(5000, 5000, &one, &e) > 0);
 	assert_non_null(strstr(one, "d0"));
 }

@@ -94,7 +94,8 @@ static void test_status_is_written_when_it_changes(void **state)
 	expect_status(CONDITION("True", "Written", "", "3"), &ready, NULL);
 	expect_status(CONDITION("False", "Invalid", ",\"message\":\"spec.x is y\"", "3"), &wrong,
 		      NULL);
-	/* A condition of another generation is written again with the same lastTransitionTime. */
+	/* If only observedGeneration is out of date, the condition is written with the same
+	 * lastTransitionTime. */
 	expect_status(CONDITION("True", "Written", "", "2"), &ready,
 		      "{\"metadata\":{\"resourceVersion\":\"7\"}," CONDITION("True", "Written", "",
 									     "3") "}");

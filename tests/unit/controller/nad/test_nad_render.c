@@ -53,7 +53,7 @@ static void put(struct json_out *o, const char *key, const struct json *v)
 	jo_val(o, v, false);
 }
 
-/* The object as a GET returns it. */
+/* The SpiderMultusConfig of the case `row`, as a GET returns it. */
 static struct json_doc *object(const struct json *row)
 {
 	const char *name = json_string(json_get(row, "name"));
@@ -129,7 +129,7 @@ static void test_invalid_configurations_are_refused(void **state)
 	}
 }
 
-/* Malformed objects of the cluster never reach an assertion. */
+/* A malformed object from the API server must not cause a failed assertion in the controller. */
 static void test_malformed_objects_do_not_crash(void **state)
 {
 	static const char *const texts[] = {

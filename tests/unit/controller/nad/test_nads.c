@@ -102,8 +102,8 @@ static void test_nad_of_a_network_is_created(void **state)
 	ASSERT_EQ(nads_counts(t->nads).written, 2);
 }
 
-/* A network that changes during its request is compared again after the answer, so each object has
- * one request at a time. */
+/* A network that changes while its request is pending is reconciled again after the answer, so
+ * each object has one request at a time. */
 static void test_network_has_one_request_at_a_time(void **state)
 {
 	struct lab *t = *state;
@@ -116,7 +116,7 @@ static void test_network_has_one_request_at_a_time(void **state)
 	ASSERT_EQ(t->k.sent, 1);
 	answer(t, "a", 201);
 	pass(t, 10);
-	/* the watch has not delivered the NAD */
+	/* the watch has not delivered the NAD yet, so a second request is sent */
 	ASSERT_EQ(t->k.sent, 2);
 	answer(t, "a", 409);
 }

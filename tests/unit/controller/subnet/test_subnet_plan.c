@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owners of a subnet's addresses, as its status before and after a step. */
+/* Assignment of a subnet's addresses to pools: the subnet's status before and after one step. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -353,7 +353,7 @@ static const struct {
 	{"CronJob", "{'spec':{'jobTemplate':{'spec':{'parallelism':6}}}}", 6},
 };
 
-static void test_size_of_an_application_is_read_by_its_kind(void **state)
+static void test_pod_count_of_an_application_is_read_from_the_fields_of_its_kind(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -371,7 +371,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_addresses_of_a_subnet_are_assigned_to_its_pools),
 		cmocka_unit_test(test_invalid_subnet_status_is_refused),
-		cmocka_unit_test(test_size_of_an_application_is_read_by_its_kind),
+		cmocka_unit_test(
+			test_pod_count_of_an_application_is_read_from_the_fields_of_its_kind),
 	};
 
 	return T_RUN(tests, NULL, NULL);

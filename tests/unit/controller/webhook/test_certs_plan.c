@@ -59,7 +59,8 @@ static size_t n_trusted(const struct certs_set *s)
 	return n;
 }
 
-/* Fails the test unless the plan has this step and these times (from, to) until the next check. */
+/* Fails the test unless the next step is `step` and the time until the next check is between
+ * `from` and `to` seconds. */
 static void next_is(const struct certs_set *s, const struct certs_goal *w, int64_t at, bool trusted,
 		    enum certs_step step, int64_t from, int64_t to)
 {
@@ -326,8 +327,9 @@ static void test_ca_key_is_moved_out_of_the_serving_secret(void **state)
 	two_done(&t);
 }
 
-/* An earlier version ran again for a while and created another CA, whose key is moved. A key that
- * does not belong to the first CA of the Secret is only removed. */
+/* After a downgrade an earlier version created another CA, whose key is moved to the CA's
+ * Secret. A key that does not belong to the first CA of the serving Secret is removed and not
+ * moved. */
 static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 {
 	struct two t = split(now);

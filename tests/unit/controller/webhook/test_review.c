@@ -235,7 +235,7 @@ static void test_refusal_has_reason_and_code(void **state)
 		"\"code\":403}");
 }
 
-/* Any number of errors, with texts of any length. */
+/* A handler may report any number of causes and warnings, with texts of any length. */
 static void test_response_is_limited_in_number_and_length_of_causes(void **state)
 {
 	auto_free char *text = xmalloc(9001);

@@ -54,7 +54,8 @@ static bool accept_path(void *arg, struct span *path)
 	return true;
 }
 
-/* "spin" never ends, "eat" allocates all memory. */
+/* Called in a child process for a long review: loops forever if the review's name is "spin", and
+ * allocates all memory if it is "eat". */
 static void trial(void *arg, const struct review *q)
 {
 	volatile unsigned int i = 0;
@@ -121,7 +122,8 @@ static void test_slow_review_does_not_delay_other_reviews(void **state)
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "\"warnings\":[\"it took its time\"]"));
 	close(fd);
-	/* The client has disconnected meanwhile. */
+	/* A client that disconnects before its review is answered does not delay other reviews
+	 * either. */
 	al_send_request(closed, "POST", TOKEN "/validate-thing",
 			REVIEW("x.io", "v1", "Thing", "slow"));
 	poll(NULL, 0, 50);

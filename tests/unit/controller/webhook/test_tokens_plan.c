@@ -25,7 +25,6 @@ static bool accepts(const struct tokens_set *s, const struct token *t)
 	return false;
 }
 
-/* In every second of a rotation the registered token is accepted. */
 static void test_registered_token_is_accepted_throughout_a_rotation(void **state)
 {
 	struct tokens_set s = {0};

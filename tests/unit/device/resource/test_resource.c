@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of recorded hosts: soft-RoCE, VFs in pods, limits, the examples of configs, rails. */
+/* Resources of recorded hosts: soft-RoCE, VFs in pods, limits, the sample configurations, rails. */
 #include "host_lab.h"
 
 #include <errno.h>

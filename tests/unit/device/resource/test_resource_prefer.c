@@ -180,7 +180,8 @@ static void test_preferred_devices_are_spread_over_rails(void **state)
 	prefer(&l, ALL, "", 0, "", "");
 }
 
-/* With "spread": true the device ID determines the HCA, so the kubelet selects an HCA by its ID. */
+/* With "spread": true the device ID determines the HCA, so the kubelet selects an HCA by
+ * selecting an ID. */
 static void test_least_loaded_hca_is_preferred(void **state)
 {
 	struct prefer_lab l;

@@ -137,9 +137,8 @@ static void test_unknown_link_state_does_not_change_health(void **state)
 	health_free(l.h);
 }
 
-/*
- * A device that was removed and returns starts in a new state: no fault of the old one is reported.
- */
+/* A device that is removed and added again starts in a new state: a fault from before the
+ * removal is not reported. */
 static void test_removed_device_returns_with_a_new_state(void **state)
 {
 	struct lab l;
@@ -266,8 +265,8 @@ static void test_device_is_unhealthy_at_once_if_its_driver_reports_an_error(void
 	ASSERT_EQ(health_due(l.h), LATE + 1 + HEALTH_STABLE_MS);
 	assert_false(is_unhealthy(&l, 0, LATE + 1 + HEALTH_STABLE_MS));
 	ASSERT_EQ(health_due(l.h), -1);
-	/* A recovered link does not end the reported error; the device is healthy when both have
-	 * ended. */
+	/* A recovered link does not end the reported error; the device is healthy only after the
+	 * link has recovered and the error has ended. */
 	l.reports[0] = HEALTH_REPORT_DEVICE;
 	l.links[0] = HEALTH_DOWN;
 	is_unhealthy(&l, 0, 2 * LATE);
@@ -306,7 +305,8 @@ static void test_device_has_the_worst_state_of_its_health_reporters(void **state
 {
 	struct devlink_reporter v[] = {
 		{"pci", "0000:3b:00.0", "fw", false, true, false,
-		 0}, /* without recovery, so its error would never end */
+		 /* a reporter that cannot recover is ignored, since its error would never end */
+		 0},
 		{"pci", "0000:3b:00.1", "fw_fatal", false, true, true, 0},
 		{"pci", "0000:3b:00.1", "tx", true, true, true, 0},
 		{"pci", "0000:3b:00.2", "tx", true, true, true, 0},

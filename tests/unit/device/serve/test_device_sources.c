@@ -171,7 +171,6 @@ static void test_endless_reporter_list_does_not_delay_the_loop(void **state)
 	done(&l);
 }
 
-/* No second child is started as long as the first is in uninterruptible sleep. */
 static void test_no_second_child_starts_while_the_first_is_unkillable(void **state)
 {
 	struct lab l;

@@ -75,7 +75,7 @@ static void test_gpus_of_the_pod_that_appeared_last_are_used(void **state)
 	/* The same pod requests its second resource. */
 	CHOSEN(&g, "GPU-1 GPU-2 ", "b/c nvidia.com/gpu=GPU-1", "b/c rdma/b=0",
 	       "b/c nvidia.com/gpu=GPU-2", "a/c nvidia.com/gpu=GPU-0");
-	/* Pod b has the resource already. */
+	/* Pod b already has rdma/a, so the kubelet's call is for pod a. */
 	CHOSEN(&g, "GPU-0 ", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1",
 	       "b/c rdma/a=1");
 	pod_gpus_done(&g);

@@ -65,7 +65,7 @@ static void test_batch_continues_after_a_failed_message(void **state)
 	kern_close(&l);
 }
 
-/* Several sends, and more acks than a small receive buffer can store. */
+/* The batch takes several sends, and its acks exceed a small receive buffer. */
 static void test_batch_of_300_messages_gets_all_acks(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -298,12 +298,13 @@ static void test_reopened_socket_is_in_the_requested_namespace(void **state)
 	kern_close(&m);
 }
 
-static void test_missing_netlink_protocol_is_unsupported(void **state)
+static void test_netlink_protocol_missing_in_the_kernel_is_reported_as_unavailable(void **state)
 {
 	struct nl_wire *w = NULL;
 
 	(void)state;
-	/* The kernel of this machine may have RDMA netlink: then the error cannot be caused. */
+	/* If the kernel of this machine has RDMA netlink, the error cannot be provoked and the
+	 * test ends here. */
 	if (nl_open(&w, NL_RDMA, -1, &e) == 0) {
 		nl_wire_close(w);
 		return;
@@ -356,7 +357,8 @@ static void check_three_bridges(struct nl_wire *w)
 	ASSERT_EQ(nl_batch_result(b, 3), -EINVAL);
 }
 
-/* The recorded wire has sent a request before, so its sequence numbers differ from the replay's. */
+/* The recorded wire sends a request before the recording starts, so its sequence numbers differ
+ * from the replay's. */
 static void test_recording_can_be_replayed(void **state)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -586,7 +588,8 @@ int main(void)
 		cmocka_unit_test(test_error_without_privilege_names_the_capability),
 		cmocka_unit_test(test_socket_stays_in_the_namespace_it_was_opened_in),
 		cmocka_unit_test(test_reopened_socket_is_in_the_requested_namespace),
-		cmocka_unit_test(test_missing_netlink_protocol_is_unsupported),
+		cmocka_unit_test(
+			test_netlink_protocol_missing_in_the_kernel_is_reported_as_unavailable),
 		cmocka_unit_test(test_recording_can_be_replayed),
 		cmocka_unit_test(test_recorded_failures_are_replayed),
 		cmocka_unit_test(test_replay_refuses_a_request_that_was_not_recorded),

@@ -11,7 +11,8 @@ static struct err e;
 
 static void test_link_type_is_read_and_stored(void **state)
 {
-	/* other bits of the item stay unchanged */
+	/* The test checks that setting the link type changes no other bit of the firmware's
+	 * setting. */
 	struct fwctl_card c = {
 		.stored = {0, 0xa5a5a505}, .running = {0, 0xa5a5a505}, .has_item = true};
 	struct fwctl f = fwctl_card_open(&c);
@@ -75,8 +76,8 @@ static void test_ecn_is_switched_for_one_priority(void **state)
 }
 
 /*
- * The name of the fwctl device is read from the function's directory in sysfs. If there is none,
- * the error names the requirements.
+ * The name of the fwctl device is read from the function's directory in sysfs. If the function has
+ * no fwctl device, the error names the kernel version and the module that it needs.
  */
 static void test_fwctl_device_of_a_function_is_opened(void **state)
 {

@@ -167,7 +167,8 @@ static void test_common_bridge_of_functions_is_found(void **state)
 	ASSERT_STR_EQ(nic.ports[2], "0000:3c:04.0");
 	ASSERT_EQ(pci_path_common(&nic, &gpu), 2);
 	ASSERT_EQ(pci_path_common(&nic, &nic), 3);
-	/* VMD: the second root complex is the one of the disk */
+	/* The disk is behind a VMD: its sysfs path contains two root complexes, and the path
+	 * must start at the second. */
 	ASSERT_STR_EQ(disk.root, "pci10000:e0");
 	ASSERT_EQ(disk.n, 1);
 	ASSERT_EQ(pci_path_common(&nic, &disk), -1);
@@ -215,10 +216,8 @@ static void test_driver_is_bound_and_unbound(void **state)
 	ASSERT_EQ(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
 	host_read(&h, "/sys/bus/pci/drivers/igbvf/unbind", line, sizeof(line));
 	ASSERT_STR_EQ(line, "0000:01:10.0");
-	/*
-	 * No kernel acts on the written file, so the driver does not bind: the override must be
-	 * removed.
-	 */
+	/* No kernel acts on writes to drivers_probe in this recorded tree, so no driver binds:
+	 * pci_rebind() must remove driver_override again. */
 	ASSERT_EQ(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
 	HAS("intel_iommu=on");
 	host_read(&h, "/sys/bus/pci/drivers_probe", line, sizeof(line));

@@ -82,7 +82,7 @@ static void test_acs_is_read_and_disabled(void **state)
 	host_remove(&h);
 }
 
-static void test_read_request_size_is_read_and_set(void **state)
+static void test_read_request_size_and_relaxed_ordering_are_read_and_set(void **state)
 {
 	struct pci_devctl d;
 	struct host_lab h;
@@ -167,7 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_acs_is_read_and_disabled),
-		cmocka_unit_test(test_read_request_size_is_read_and_set),
+		cmocka_unit_test(test_read_request_size_and_relaxed_ordering_are_read_and_set),
 		cmocka_unit_test(test_missing_and_circular_capabilities_are_reported),
 		cmocka_unit_test(test_invalid_capability_lists_do_not_crash),
 	};

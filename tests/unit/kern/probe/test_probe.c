@@ -29,7 +29,8 @@ struct lab {
 	pid_t child;
 };
 
-/* True in a child process, which a failure ends, so that it does not run the remaining tests. */
+/* True in a child process. There a failure ends the process, so that it does not run the
+ * remaining tests. */
 static bool in_child;
 
 static void must(int r, const struct err *e)
@@ -437,7 +438,7 @@ static void test_all_gateways_are_probed_at_once(void **state)
 	}
 	start = now_mono_ms();
 	OK(probe_run(lab->here, p, 2 * RAILS, &patient, &e));
-	/* All gateways are requested at once, and no timer expires. */
+	/* All gateways are probed at once, and each replies before its probe is repeated. */
 	assert_true(now_mono_ms() - start < patient.interval_ms);
 	for (int i = 0; i < 2 * RAILS; i++) {
 		expect(&p[i], PROBE_OK);
@@ -488,7 +489,8 @@ static void wait_for_link(struct nl_wire *w, const char *name)
 		pause_ms(5);
 }
 
-/* The carrier comes later than total_ms, in which the wait for the carrier is not counted. */
+/* The carrier comes up after more than total_ms; the wait for the carrier does not count towards
+ * total_ms. */
 static void test_probe_waits_for_carrier(void **state)
 {
 	struct lab *lab = *state;
@@ -528,7 +530,8 @@ static void test_missing_carrier_is_reported_for_its_rail_only(void **state)
 	assert_true(now_mono_ms() - start < 4000);
 }
 
-/* A gateway behind a link without carrier could not be probed. */
+/* The link loses its carrier during the probe, so it is unknown whether the gateway is
+ * reachable. */
 static void test_gateway_probe_without_carrier_fails_instead_of_unreachable(void **state)
 {
 	static const struct probe_limits one_s = {

@@ -97,7 +97,8 @@ static void test_reason_for_a_device_without_verbs_is_named(void **state)
 	t_dir_make(t.path, &t.root);
 	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
-	/* A verbs device is not sufficient without the provider in this binary. */
+	/* An RDMA device with a verbs device (uverbs3) is still unusable if its provider is not
+	 * linked into this binary. */
 	expect_reason(&t, &d, "the device's provider 'mana' is not linked into this binary");
 	assert_non_null(strstr(d.reason, rdma_providers()));
 	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
@@ -171,7 +172,7 @@ static void replay_text(const char *text, int want, size_t want_n)
 	"0b00450075766572627300"                                                                   \
 	"00\n"
 
-static void test_incomplete_netlink_answers_are_skipped_or_errors(void **state)
+static void test_incomplete_entries_are_skipped_and_a_netlink_error_is_returned(void **state)
 {
 	(void)state;
 	replay_text("# protocol rdma\n" QUERY DONE, 0, 0);
@@ -180,8 +181,8 @@ static void test_incomplete_netlink_answers_are_skipped_or_errors(void **state)
 	replay_text("# protocol rdma\n" QUERY
 		    "< 180000000114020000000000000000000800010000000000\n" DONE,
 		    0, 0);
-	/* port 4711 is skipped, port 1 has no other attributes, the name of the verbs device is
-	 * refused */
+	/* port 4711 is skipped, port 1 has no other attributes, and the kernel answers the
+	 * request for the name of the verbs device with EOPNOTSUPP */
 	replay_text("# protocol rdma\n" QUERY "< 200000000114020000000000000000000800010000000000"
 		    "0600020078000000\n" DONE PORTS
 		    "< 180000000514020000000000000000000800030067120000\n"
@@ -199,7 +200,8 @@ int main(void)
 		cmocka_unit_test(test_recording_of_soft_roce_is_decoded),
 		cmocka_unit_test(test_reason_for_a_device_without_verbs_is_named),
 		cmocka_unit_test(test_device_fields_missing_in_netlink_are_read_from_sysfs),
-		cmocka_unit_test(test_incomplete_netlink_answers_are_skipped_or_errors),
+		cmocka_unit_test(
+			test_incomplete_entries_are_skipped_and_a_netlink_error_is_returned),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where MLNX_OFED and the kernel's own driver have the parameters of RoCE. */
+/* The files in which MLNX_OFED and the kernel's own driver provide the RoCE parameters. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static void test_roce_parameters_of_the_kernels_driver_are_read(void **state)
 	host_remove(&h);
 }
 
-static void test_roce_mode_and_tos_of_the_connection_manager_are_read(void **state)
+static void test_roce_mode_and_tos_of_the_connection_manager_are_read_and_set(void **state)
 {
 	struct host_lab h;
 	struct roce_cm v;
@@ -85,7 +85,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_roce_parameters_of_mlnx_ofed_are_read),
 		cmocka_unit_test(test_roce_parameters_of_the_kernels_driver_are_read),
-		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager_are_read),
+		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager_are_read_and_set),
 	};
 
 	return T_RUN(tests, NULL, NULL);

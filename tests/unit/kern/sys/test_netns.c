@@ -57,8 +57,8 @@ static void test_netns_leave_returns_to_the_previous_namespace(void **state)
 	netns_leave(&v); /* not inside the namespace: no effect */
 	OK(netns_current(&back, &e));
 	ASSERT_EQ(netns_same(back, initial, &e), 1);
-	/* After netns_enter() failed, because the file is no namespace, the process is still in its
-	 * own. */
+	/* netns_enter() fails because the file is no namespace: the process stays in its own
+	 * namespace. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
 	      "enter network namespace: Invalid argument (EINVAL)");
@@ -66,7 +66,7 @@ static void test_netns_leave_returns_to_the_previous_namespace(void **state)
 	ASSERT_EQ(v.origin, -1);
 }
 
-/* Error texts of the originals, which users search for. */
+/* The error texts are those of the CNI plugins, because users search for them. */
 static void test_invalid_namespace_paths_are_refused(void **state)
 {
 	char dir[T_DIR_MAX], path[64], expected[256];

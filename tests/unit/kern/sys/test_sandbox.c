@@ -31,8 +31,8 @@
 #include "kern/sys/caps.h"
 #include "kern/sys/sandbox.h"
 
-/* In the child: returns the result of a failed T_NEED() (its line % 255 + 1), which becomes the exit
- * status. */
+/* Used in the child: if fn returns the result of a failed T_NEED() (its line % 255 + 1), the
+ * caller returns it too, and it becomes the exit status. */
 #define PASS(fn)                                                                                   \
 	do {                                                                                       \
 		int line = (fn);                                                                   \
@@ -157,7 +157,8 @@ static int allowed_in_all_modes(void)
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
 	char text[16], *big;
 
-	T_NEED(ep < 0 && errno == EPERM); /* a daemon creates its loop before the sandbox */
+	/* a daemon creates its event loop before it enters the sandbox */
+	T_NEED(ep < 0 && errno == EPERM);
 	T_NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
 	       syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -249,7 +250,7 @@ static int as_controller(const struct place *p)
 	return 0;
 }
 
-static void test_system_calls_outside_of_a_mode_are_refused(void **state)
+static void test_system_calls_that_a_mode_does_not_need_are_refused(void **state)
 {
 	int (*const modes[])(const struct place *p) = {as_ipam_serve, as_agent, as_controller};
 	static char said[64 << 10];
@@ -383,7 +384,7 @@ static void test_paths_outside_of_the_sandbox_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_system_calls_outside_of_a_mode_are_refused),
+		cmocka_unit_test(test_system_calls_that_a_mode_does_not_need_are_refused),
 #ifdef __x86_64__
 		cmocka_unit_test(test_system_call_of_another_architecture_kills_the_process),
 #endif

@@ -21,7 +21,8 @@
 	"8f4186a0e41d139d095f8b1d75d0620d263d4c4d65647a8a9acac8b4c7602bb8d2e040027465864d833505b1" \
 	"1f"
 #define OPTIONS_END "0000050001000000010000000000"
-/* ListAndWatch: refers to the dynamic table; grpc-timeout */
+/* ListAndWatch with a grpc-timeout; its headers refer to entries that OPTIONS added to the
+ * dynamic table */
 #define LIST                                                                                       \
 	"00003401040000000383864599"                                                               \
 	"63b8632a4615ef97b9885d745b31aa633990986a9390d249ffc2c1c0bf40899acac8b24d494f6a7f876df7df" \
@@ -511,7 +512,7 @@ static void test_expanding_headers_end_the_connection(void **state)
 	ASSERT_EQ(l->seen.calls, 0);
 }
 
-/* A session with each byte changed: the worst result is an error. */
+/* Each bit of a valid session is flipped in turn: the session continues or fails with an error. */
 static void test_session_with_changed_bytes_does_not_crash(void **state)
 {
 	uint8_t in[1024];

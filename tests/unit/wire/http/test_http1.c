@@ -316,7 +316,7 @@ static void test_heads_and_bodies_beyond_their_limits_are_refused(void **state)
 	buf_str(&b, "GET /");
 	repeat(&b, "x", HTTP1_HEAD_MAX);
 	request(b.p, "", 414);
-	/* extensions and trailers */
+	/* too long: a chunk extension; trailers */
 	buf_reset(&b);
 	buf_str(&b, CHUNKED "1;");
 	repeat(&b, "x", 5000);
@@ -769,7 +769,8 @@ static void *serve_late(void *arg)
 	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (bind(s->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		abort();
-	poll(NULL, 0, 100); /* a socket without a process that listens */
+	/* the socket is bound, but refuses connections, since it does not listen yet */
+	poll(NULL, 0, 100);
 	if (listen(s->fd, 1) < 0)
 		abort();
 	return serve(s);

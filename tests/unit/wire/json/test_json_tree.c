@@ -110,7 +110,7 @@ static void test_trees_are_compared_without_member_order(void **state)
 	assert_true(json_tree_same(NULL, NULL));
 }
 
-static void test_tree_over_a_document_is_changed_like_a_copy(void **state)
+static void test_tree_that_borrows_a_document_is_changed_like_a_copy(void **state)
 {
 	static const char text[] =
 		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
@@ -171,7 +171,7 @@ int main(void)
 		cmocka_unit_test(test_write_to_a_missing_path_is_ignored),
 		cmocka_unit_test(test_trees_are_compared_without_member_order),
 		cmocka_unit_test(test_patch_has_the_differences_of_two_values),
-		cmocka_unit_test(test_tree_over_a_document_is_changed_like_a_copy),
+		cmocka_unit_test(test_tree_that_borrows_a_document_is_changed_like_a_copy),
 	};
 
 	return T_RUN(tests, NULL, NULL);

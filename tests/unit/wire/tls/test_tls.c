@@ -50,7 +50,8 @@ static struct pair connect_pair(const struct tls_material *client,
 	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(a, p.fds[0], name);
 	p.server = tls_new(b, p.fds[1], NULL);
-	/* Frees the configurations at once: connections hold references to them. */
+	/* Releases the caller's references at once: each connection has its own reference to its
+	 * configuration. */
 	tls_conf_put(a);
 	tls_conf_put(b);
 	return p;
@@ -94,8 +95,9 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 		ASSERT_STR_EQ(se.text, server_says);
 		ASSERT_EQ(sr, server);
 	} else {
-		/* A client of mbedTLS sends its alert unencrypted; a server of mbedTLS does not
-		 * read such an alert. */
+		/* The client of mbedTLS sends its alert unencrypted, and the server of mbedTLS
+		 * does not read such an alert: only the server's failure is checked, not its
+		 * reason. */
 		assert_true(sr < 0);
 	}
 	/* A failed connection stays failed. */

@@ -80,7 +80,6 @@ static void test_created_certificate_has_the_requested_fields(void **state)
 	drop(&again);
 }
 
-/* A bundle of an old and a new CA: certificates of both are trusted. */
 static void test_bundle_trusts_certificates_of_all_its_cas(void **state)
 {
 	struct made old = make(NULL, "ca-1", -60, DAY), new = make(NULL, "ca-2", -60, DAY);

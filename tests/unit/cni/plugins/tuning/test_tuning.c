@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tuning: precedence of the sources, the backup file for DEL, patterns of an allowlist, and undo.
- */
+/* The tuning plugin: precedence of the sources of its settings, the backup file for DEL,
+ * allowlist patterns, and undo. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -24,7 +24,8 @@ static void test_sysctl_names_become_paths(void **state)
 		{"net/ipv4/conf/IFNAME/arp_notify", "a.b", "net/ipv4/conf/a.b/arp_notify"},
 		{"net.ipv4..ip_forward", "net1", "net/ipv4/ip_forward"},
 		{".net.core.somaxconn.", "net1", "net/core/somaxconn"},
-		{"net.IFNAME.IFNAME", "x", "net/x/IFNAME"}, /* the first one only */
+		/* only the first IFNAME is replaced */
+		{"net.IFNAME.IFNAME", "x", "net/x/IFNAME"},
 		{"net.ipv4.conf.IFNAME.arp_notify", "", "net/ipv4/conf/IFNAME/arp_notify"},
 	};
 	static const char *const bad[][2] = {
@@ -114,7 +115,8 @@ static void test_tuning_args_take_precedence_over_the_configuration(void **state
 	expect_conf("", "{'args':null,'sysctl':null}", "");
 }
 
-/* The original panics on the first case. */
+/* The original plugin panics if args has sysctls and the configuration has none (the first
+ * case). */
 static void test_sysctls_of_args_override_the_configuration(void **state)
 {
 	(void)state;
@@ -126,7 +128,7 @@ static void test_sysctls_of_args_override_the_configuration(void **state)
 	/* another spelling of the same sysctl */
 	expect_conf("", "{'sysctl':{'net.a':'1'},'args':{'cni':{'sysctl':{'net/a':'3'}}}}",
 		    "net/a=3 ");
-	/* duplicates in one object must agree */
+	/* two spellings of a sysctl in one object must have the same value */
 	expect_conf("", "{'sysctl':{'net.a':'1','net/a':'1'}}", "net/a=1 ");
 }
 
@@ -235,7 +237,8 @@ static void test_original_attributes_are_recorded_once(void **state)
 	assert_false(got.has_allmulti || got.has_txqlen);
 	more = tuning_found(&more, &l);
 	assert_true(mac_eq(&more.mac, &l.mac) && more.allmulti);
-	/* values of the first tuning stay, the second adds its own */
+	/* A merge retains the values that the first tuning recorded, and adds attributes that
+	 * only the second tuning recorded. */
 	got.mtu = 1234;
 	sum = tuning_merge(&got, &more);
 	ASSERT_EQ(sum.mtu, 1234);
@@ -284,10 +287,9 @@ static void test_check_reports_attributes_that_differ(void **state)
 	struct tuning_conf c = {.mac_text = "0A:00:00:00:00:01", .want.mac = t_mac(A)};
 
 	(void)state;
-	/*
-	 * The original compares strings, and reports an interface on which tcpdump listens as a
-	 * misconfiguration.
-	 */
+	/* The original compares MACs as text, so upper-case letters are a difference, and it
+	 * reports an interface as misconfigured while tcpdump listens on it. unirail accepts
+	 * both. */
 	l.promisc = 1;
 	OK(tuning_check_link(&c, &l, &e));
 	c.want.mac = t_mac(B);
@@ -401,7 +403,8 @@ static void test_sysctls_must_match_the_allowlist(void **state)
 	(void)state;
 	OK(tuning_allow(&c, "/l", span_of("a.IFNAME\n\n  net\\.b$ \n"), &e));
 	OK(tuning_allow(&none, "/l", span_of(""), &e));
-	/* the key as written in the configuration, not with the interface's name */
+	/* A pattern is matched with the key as the configuration writes it, in which IFNAME is
+	 * not replaced by the interface's name. */
 	FAILS(tuning_allow(&c, "/l", span_of("net1"), &e), -EPERM,
 	      "Sysctl net.a.IFNAME.x is not allowed. Only the following sysctls are allowed: "
 	      "[net1] (/l)");
