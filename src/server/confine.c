@@ -110,8 +110,8 @@ static void enter(struct confine *c, bool log_only, char *desc, size_t size)
 	add(c, "/dev/null", SANDBOX_WRITE);
 	if (log_only)
 		snprintf(desc, size,
-			 "sandbox = log: no system call or file is refused, the kernel logs the "
-			 "system calls");
+			 "sandbox = log: no system call or file is refused; the kernel logs the "
+			 "system calls that sandbox = on would refuse");
 	else if (sandbox_paths(c->v, c->n, &abi, &e) < 0)
 		say(desc, size, "Landlock", &e);
 	err_clear(&e);

@@ -141,8 +141,8 @@ static bool finish(struct doing *d)
 		die("waitpid: %s", errno_text(errno));
 	d->pid = 0;
 	outcome_done(&o);
-	/* A child may be killed by the driver, or exit because the call that failed allocates
-	 * memory. */
+	/* A child may be killed by the driver, or exit with an error after the driver made one of
+	 * its calls fail. */
 	if (WIFSIGNALED(st))
 		return s.act == ACT_KILL && WTERMSIG(st) == SIGKILL;
 	return WEXITSTATUS(st) == 0 || s.act == ACT_FAIL;

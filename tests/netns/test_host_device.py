@@ -632,8 +632,8 @@ def test_key_device_has_precedence_over_other_keys(lab, tree):
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio"])
 @pytest.mark.parametrize("ipam", [None, STATIC4], ids=["no ipam", "ipam"])
-def test_device_with_a_dpdk_driver_gets_addresses_only(lab, tree, driver, ipam):
-    """The result of a device with a userspace driver has addresses only; nothing in the pod or on the node changes."""
+def test_result_of_a_device_with_a_dpdk_driver_has_name_sandbox_and_addresses(lab, tree, driver, ipam):
+    """With ipam the result has its addresses, too. Nothing in the pod or on the node changes."""
     root, pod = tree(PCI, driver=driver), lab.pod()
     c = conf(ipam, device=None, pciBusID=PCI)
     before = state(lab.node), pod.state()

@@ -185,7 +185,9 @@ static int take_devices(struct nets_request *a, int status, struct span out,
 		return err_wrap(e, cause->code, "query the kubelet");
 	}
 	if (!part.p)
-		return err_set(e, -EPROTO, "the kubelet's response lacks the pod");
+		return err_set(e, -EPROTO,
+			       "the process that queries the kubelet returned no "
+			       "answer for the pod");
 	if (status != 0 || span_has_prefix(part, "!"))
 		return err_set(e, -EIO, "%.*s", (int)(part.n < 800 ? part.n : 800), part.p);
 	allocated_parse(&found, part);

@@ -408,8 +408,9 @@ static int check_image(const struct json *v, const char *place, struct err *e)
 		if (i == ARRAY_LEN(known))
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"value '%s.%s' is unknown; deploy/chart/README.md lists all", place,
-				key);
+				"value '%s.%s' is unknown, expected registry, repository, tag, "
+				"digest, pullPolicy or imagePullSecrets",
+				place, key);
 	}
 	return 0;
 }

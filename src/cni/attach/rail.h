@@ -25,9 +25,10 @@ struct rail;
 struct rail_conf {
 	const char *master; /* name of the master; NULL: the device of the default route */
 	uint32_t mtu;	    /* requested MTU; 0: the MTU of the master */
-	struct mac mac;	    /* len 0: the kernel chooses it */
-	bool in_container;  /* the master is in the pod's namespace */
-	bool no_arp;	    /* no ARP or NDP on this link: no conflict detection, no announcement */
+	struct mac
+		mac; /* requested MAC; len 0: none (the kernel chooses that of a new link, a VF keeps its own) */
+	bool in_container; /* the master is in the pod's namespace */
+	bool no_arp;	   /* no ARP or NDP on this link: no conflict detection, no announcement */
 	const struct json *ipam, *dns; /* may be NULL */
 	union {
 		struct macvlan_conf macvlan;

@@ -60,7 +60,7 @@ struct reviews {
 	struct tried *tried;
 	struct queued *first, **end; /* in order of arrival */
 	struct loop_alarm turn;	     /* pending while requests are queued */
-	uint64_t costly;	     /* rejected by a trial */
+	uint64_t costly; /* requests whose trial exceeded its limit of CPU time or memory */
 };
 
 /* A request that a child process handles first, to limit its cost (trials.h). */

@@ -173,7 +173,7 @@ def test_agent_token_removes_only_stale_resources_of_its_node(emptied):
         emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_only_requests_borrows_and_returns_addresses_in_blocks_of_other_nodes(emptied):
+def test_agent_token_can_only_request_borrow_and_return_addresses_in_blocks_of_other_nodes(emptied):
     """In blocks of other nodes an agent may only write its own node's requests, and the entries by which its node borrows and returns
     addresses."""
     emptied.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
