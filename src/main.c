@@ -107,8 +107,8 @@ static const struct applet table[] = {
 	 "and allocates addresses by Spiderpool's agent API and unirail's own on a UNIX socket. "
 	 "The addresses are from this node's part of each pool, so pods can be created and deleted "
 	 "while the API server is unavailable.\n\n"
-	 "Each setting is an option, a key of the same name in section [agent] of the settings "
-	 "file and usually an environment variable; the first of these that is given applies. A "
+	 "Each setting is an option, usually an environment variable, and a key of the same name "
+	 "in section [agent] of the settings file; the first of these that is given applies. A "
 	 "file that changes is read again; an invalid value is not applied, and the log has its "
 	 "location.\n\n"
 	 "Signals: HUP reads the settings again; TERM answers pending requests and exits."},
@@ -117,8 +117,8 @@ static const struct applet table[] = {
 	 "Runs as a Deployment with one or more replicas. It validates the objects that users "
 	 "write and creates NetworkAttachmentDefinitions from them. One replica, the leader by the "
 	 "Lease unirail-controller, changes the cluster; another replica takes over if it fails.\n\n"
-	 "Each setting is an option, a key of the same name in section [controller] of the "
-	 "settings file and usually an environment variable; the first of these that is given "
+	 "Each setting is an option, usually an environment variable, and a key of the same name "
+	 "in section [controller] of the settings file; the first of these that is given "
 	 "applies. A file that changes is read again; an invalid value is not applied, and the log "
 	 "has its location.\n\n"
 	 "Signals: HUP reads the settings again; TERM releases the Lease and exits."},

@@ -97,7 +97,8 @@ static void on_drained(void *arg)
 	loop_stop(((struct agent *)arg)->loop, 0);
 }
 
-/* Removes the socket's path first: new clients then connect to the next agent, or fail. */
+/* Removes the socket's path before the listener closes: new clients then connect to the next
+ * agent, or fail. */
 static void end(void *arg)
 {
 	struct agent *a = arg;
@@ -306,8 +307,8 @@ int agent_main(int argc, char **argv)
 
 /* --- configuration of the agent's parts, and the callbacks between them --- */
 
-/* FD_RESERVE: descriptors of the store, the log, the event loop, the listeners, and the connections
- * to the API server. */
+/* FD_RESERVE: descriptors of the store, the log, the event loop, the listeners, the connections
+ * to the health and metrics ports, and those to the API server. */
 enum { FD_RESERVE = 64 + PORTS_FDS_MAX };
 
 /* --- events of the cluster --- */
@@ -319,8 +320,9 @@ static void on_pools(void *arg, bool addresses)
 	node_pools_pools_changed(a->node_pools, addresses);
 	if (!addresses)
 		return;
-	/* "" is the name of no pool: it retries only requests that wait for no certain pool, for
-	 * example until a pool is created */
+	/* "" is the name of no pool: ipam_api_changed() then does not retry the requests that
+	 * lack addresses of a pool, only the others, for example those that wait until a pool is
+	 * created */
 	if (a->api)
 		ipam_api_changed(a->api, "");
 	ipam_api_touch(a->api);
@@ -523,8 +525,7 @@ static void on_due(void *arg)
 	ipam_api_touch(a->api);
 }
 
-/* The retained addresses of a pod's name were imported from another node: retries all pending
- * requests. */
+/* The import of the retained addresses of a pod's name has ended: retries all pending requests. */
 static void on_imported(void *arg)
 {
 	struct agent *a = arg;

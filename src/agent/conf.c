@@ -150,8 +150,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "memlock-hook: unlimited, a number of bytes, or no (do not change it)",                         \
 	  rdma_memlock, 0, 0, "unlimited", "UNIRAIL_RDMA_MEMLOCK", 1)                                     \
 	X("rdma-environment", OPT_BOOL, SETTINGS_YES_NO,                                                  \
-	  "set the variables of NCCL, UCX, NVSHMEM and Gloo in containers with RDMA devices, "            \
-	  "through NRI",                                                                                  \
+	  "set the variables of NCCL (NCCL_NET: see nccl-net), UCX, NVSHMEM, Gloo and unirail "           \
+	  "in containers with RDMA devices, through NRI",                                                 \
 	  rdma_environment, 0, 0, "yes", "UNIRAIL_RDMA_ENVIRONMENT", 1)                                   \
 	X("nccl-net", OPT_CHOICE, "auto|IB",                                                              \
 	  "IB: set NCCL_NET=IB, with which NCCL fails instead of using TCP; a pod requests it "           \

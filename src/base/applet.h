@@ -14,13 +14,14 @@ enum applet_flags {
 	/* a CNI plugin: reads stdin and CNI_*, writes the result to stdout */
 	APPLET_CNI = 1 << 1,
 	APPLET_IPAM = 1 << 2,	/* an IPAM plugin (also APPLET_CNI) */
-	APPLET_HIDDEN = 1 << 3, /* omitted from the list of --help */
+	APPLET_HIDDEN = 1 << 3, /* not listed by --help, completion, man and version */
 };
 
 struct applet {
 	const char *name;
-	const char *help;		   /* one line */
-	int (*run)(int argc, char **argv); /* exit status; argv[0] is the applet's name */
+	const char *help; /* one line */
+	/* exit status; argv[0]: name or path of the applet */
+	int (*run)(int argc, char **argv);
 	unsigned int flags;
 	/* commands of the applet, ended by {0} (name and help NULL); NULL: none */
 	const struct cmd *cmds;

@@ -22,8 +22,9 @@ struct span span_of(const char *s); /* NULL gives an empty span */
 bool span_eq(struct span s, const char *word);
 bool span_has_prefix(struct span s, const char *prefix);
 struct span span_trim(struct span s); /* without ASCII white space at both ends */
-/* Cuts *rest at the first sep: returns the part before it and leaves the part after it. False when
- * *rest is consumed (rest->p == NULL). "a,,b" gives "a", "", "b". */
+/* Cuts *rest at the first sep: sets *ret to the part before sep and *rest to the part after it.
+ * Without sep, *ret is all of *rest, and rest->p becomes NULL. Returns false if rest->p is
+ * already NULL. "a,,b" gives "a", "", "b". */
 bool span_cut(struct span *rest, char sep, struct span *ret);
 char *span_dup(struct span s);
 /* Returns the length of the UTF-8 sequence at the start of s, 1 to 4; 0: s is empty, or the

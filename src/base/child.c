@@ -210,12 +210,17 @@ int child_start(struct child **ret, struct loop *l, const struct child_conf *con
 void child_cancel(struct child *c)
 {
 	struct pollfd end;
+	int n = 1;
 
 	if (!c)
 		return;
 	kill(c->pid, SIGKILL);
 	end = (struct pollfd){.fd = c->pidfd, .events = POLLIN};
-	if (c->pidfd < 0 || poll(&end, 1, CANCEL_MS) > 0)
+	if (c->pidfd >= 0)
+		do
+			n = poll(&end, 1, CANCEL_MS);
+		while (n < 0 && errno == EINTR);
+	if (n > 0)
 		reap(c);
 	child_free(c);
 }

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 
-/* Truncates s at n bytes or a little before, so that no UTF-8 sequence is split, and appends
- * "...". */
+/* Shortens s to at most n bytes, including the "..." that it appends; no UTF-8 sequence is
+ * split. */
 static void cut(char *s, size_t n)
 {
 	static const char mark[] = "...";
@@ -38,7 +38,8 @@ static int negative(int code)
 	return code > 0 ? -code : code;
 }
 
-/* All setters format into a local text first, because arguments may point into *e. */
+/* `text` is not part of *e: all setters format into a local buffer first, because their
+ * arguments may point into *e. */
 static void begin(struct err *e, enum err_kind kind, int code, const char *text)
 {
 	e->code = negative(code);

@@ -38,8 +38,8 @@ void root_close(struct root *r)
 	r->fd = -1;
 }
 
-/* Suffix for an error about `path`: "" or starting with a space; after -ELOOP below a strict
- * root it names the refused symbolic link. */
+/* path_hint() returns a suffix for an error about `path`: "", or a text that starts with a
+ * space. After -ELOOP below a strict root the suffix names the refused symbolic link. */
 enum { PATH_HINT_MAX = 400 };
 
 static const char *path_hint(const struct root *r, const char *path, int code,
@@ -162,9 +162,9 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 
 /*
  * Opens a file to read its content. Refuses a FIFO: a process that can write to the directory could
- * create one, and open() would wait until a process writes to it. A path below /dev or /proc is not
- * checked, so that a user can name a pipe on the command line: "kubectl config view | unirail
- * --kubeconfig /dev/stdin".
+ * create one, and open() would wait until a process opens it for writing. A path below /dev or
+ * /proc is not checked, so that a user can name a pipe on the command line: "kubectl config view |
+ * unirail --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
 {

@@ -19,8 +19,9 @@ struct root {
 	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
 	bool host; /* fd is "/" itself: paths are the host's paths */
 	/*
-	 * Set `strict` after root_open() if other users may influence the paths that are opened; no
-	 * effect on a root other than the host's, nor below /proc, /sys and /dev:
+	 * Set `strict` after root_open() if other users may influence the paths that are opened. It
+	 * has no effect on a root other than the host's, nor below /proc, /sys and /dev (except
+	 * /dev/shm). For all other paths:
 	 *  - a symbolic link is followed only if root owns the link and its directory, and that
 	 *    directory is either sticky or writable by its owner only. Examples: /var/run, an
 	 *    administrator's link to another disk. For any other link the function returns -ELOOP,
@@ -80,9 +81,9 @@ struct stat;
 int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
 /*
- * Takes a flock(2) on a regular file (created with mode 0600; -EINVAL for any other type), released
- * when *fd is closed or the process ends. timeout_ms < 0: waits without limit. -EWOULDBLOCK, kind
- * ERR_AGAIN, when the time expires; e names the file.
+ * Takes a flock(2) on a regular file (created with mode 0600; -EINVAL, -EISDIR or -ENXIO for any
+ * other type), released when *fd is closed or the process ends. timeout_ms < 0: waits without
+ * limit. -EWOULDBLOCK, kind ERR_AGAIN, when the time expires; e names the file.
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
 

@@ -37,8 +37,8 @@ static int class_rune(const char **p, uint32_t *ret)
 	return bad || !**p ? -EINVAL : 0;
 }
 
-/* Returns 1 if the class matches r, 0 if not, -EINVAL if the pattern is bad. The caller sets *p
- * after '['; class_match() moves *p after ']'. */
+/* Returns 1 if the class matches r, 0 if not, -EINVAL if the pattern is bad. On entry *p points
+ * to the character after '['; on success, class_match() leaves it at the character after ']'. */
 static int class_match(const char **p, uint32_t r)
 {
 	bool negated = **p == '^', in = false;

@@ -9,8 +9,8 @@
  *	[pool rail0]
  *	ips = 10.1.0.0/24
  *
- * inih splits the lines. ini_read() itself parses section headers and counts lines, since inih
- * truncates the names of sections and does not report sections without keys.
+ * inih splits each line into key and value. ini_read() itself parses section headers and counts
+ * lines, since inih truncates the names of sections and does not report sections without keys.
  */
 
 #include "base/err.h"
@@ -37,9 +37,9 @@ struct ini_ops {
 
 /*
  * Calls ops for each section and each pair of the text, in order, until a callback does not return
- * 0; returns the result of the last callback. -EINVAL: a line is none of `key = value`, a section
- * header and a comment; or begins with '[' but has no ']'; or is longer than INI_LINE_MAX bytes; or
- * has a NUL byte.
+ * 0; returns the result of the last callback. -EINVAL: a line that is not blank is none of `key =
+ * value`, `key: value`, a section header and a comment; or begins with '[' but has no ']'; or is
+ * longer than INI_LINE_MAX bytes; or has a NUL byte.
  */
 int ini_read(struct span text, const char *file, const struct ini_ops *ops, void *arg,
 	     struct err *e);

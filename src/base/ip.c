@@ -329,7 +329,8 @@ int ipnet_parse(struct span s, struct ipnet *ret)
 
 	if (s.n == 0 || !span_cut(&s, '/', &addr) || !s.p || ip_parse(addr, &n.ip) < 0)
 		return -EINVAL;
-	/* the length of "::ffff:10.0.0.1/120" counts from the 128-bit form; Go prints it as /24 */
+	/* the prefix length of "::ffff:10.0.0.1/120" counts bits of the 128-bit address; Go
+	 * prints this network as 10.0.0.1/24 */
 	if (num_u64(s, 0, memchr(addr.p, ':', addr.n) ? 128 : 32, &len) < 0)
 		return -EINVAL;
 	if (n.ip.family == 4 && memchr(addr.p, ':', addr.n)) {

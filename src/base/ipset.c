@@ -93,8 +93,9 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 	/* an IPv4-mapped address (::ffff:10.0.0.1) is refused for both families: Go's To4 makes
 	 * it IPv4, its text is IPv6 */
 	if (a.family != family || colon != (family == 6))
-		return err_kind(e, ERR_CONF, -EAFNOSUPPORT, "'%.*s' is not IPv%u as the subnet is",
-				quoted(whole), whole.p, family);
+		return err_kind(e, ERR_CONF, -EAFNOSUPPORT,
+				"'%.*s' is not IPv%u, the expected address family", quoted(whole),
+				whole.p, family);
 	*ret = a;
 	return 0;
 }

@@ -48,8 +48,8 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out);
  * with the intersection of a and b. */
 void ip_set_copy(const struct ip_set *s, struct ip_set *ret);
 void ip_set_intersect(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
-/* Makes the sets disjoint: an address stays only in the first set that has it. All sets must have
- * the same family. Costs n log n, n being the number of ranges of all sets. */
+/* Makes the sets disjoint: an address stays only in the first set that has it. All sets must
+ * have the same family. Costs m log m, m being the number of ranges of all sets. */
 void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* Sets *ret to the first address that both sets have; returns false if they have none in common.

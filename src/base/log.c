@@ -179,9 +179,10 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Several processes append to one file, and all of them detect at the same time that it is full.
- * The process that gets the lock first renames the file, because output.path still names the open
- * file. The other processes then find a different file at output.path and only open that one.
+ * Several processes append to one file, and several of them can detect at the same time that it is
+ * full. The process that gets the lock first renames the file, because output.path still names the
+ * open file. The other processes then find a different file, or no file, at output.path and only
+ * open output.path again.
  */
 static void rotate(void)
 {
@@ -284,7 +285,7 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 	errno = saved;
 }
 
-/* Reserved for closing quotes and the mark of a truncated line. */
+/* Bytes reserved for the end of a line: closing quote, cut=true, closing brace, line break. */
 enum { TAIL = 24 };
 
 /* Appends all of s or nothing, so that an escape or a UTF-8 sequence is never split. */
@@ -361,7 +362,8 @@ static bool put_key(struct log_line *l, const char *key)
 		     put(l, "\":", 2);
 	else
 		ok = (first || put(l, " ", 1)) && put(l, key, n) && put(l, "=", 1);
-	/* requires room for at least one byte of the value: a key is never without value */
+	/* requires room for an opening quote and one byte of the value: no key is without a
+	 * value */
 	ok = ok && l->n + 2 <= sizeof(l->p) - TAIL;
 	if (!ok) {
 		l->n = before;
@@ -432,7 +434,7 @@ struct subject {
 static struct {
 	struct subject rows[N_SETS][N_ROWS];
 	struct log_place *places;
-	/* earliest end of a period in which lines were suppressed; 0: no line was suppressed */
+	/* earliest end of a period with suppressed lines to be logged; 0: there is none */
 	int64_t due_ms;
 	bool at_exit;
 } limit;
@@ -628,22 +630,27 @@ void log_write_limited(struct log_place *place, unsigned int n_subject, int64_t 
 
 static void close_all(int64_t now_ms, bool all)
 {
-	limit.due_ms = 0;
+	struct subject *s;
+
 	for (size_t i = 0; i < N_SETS; i++)
 		for (size_t k = 0; k < N_ROWS; k++) {
-			struct subject *s = &limit.rows[i][k];
-
-			if (!s->place)
-				continue;
-			if (all || is_over(s->start_ms, now_ms))
+			s = &limit.rows[i][k];
+			if (s->place && (all || is_over(s->start_ms, now_ms)))
 				close_row(s);
-			else if (s->suppressed > 0)
-				count_due(s->start_ms);
 		}
 	for (struct log_place *p = limit.places; p; p = p->next)
 		if (all || is_over(p->start_ms, now_ms))
 			close_place(p, now_ms);
-		else if (p->suppressed > 0)
+	/* After the loops above, because close_row() may add to a place that close_place() ends. */
+	limit.due_ms = 0;
+	for (size_t i = 0; i < N_SETS; i++)
+		for (size_t k = 0; k < N_ROWS; k++) {
+			s = &limit.rows[i][k];
+			if (s->place && s->suppressed > 0)
+				count_due(s->start_ms);
+		}
+	for (struct log_place *p = limit.places; p; p = p->next)
+		if (p->suppressed > 0)
 			count_due(p->start_ms);
 }
 

@@ -77,10 +77,11 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
  *
  *	level=warn msg="request refused" peer=10.1.2.3 suppressed=812 seconds=60 last="bad request"
  *
- * (`last`: the value of "error" of the last suppressed line.) Subjects that do not fit into the
- * table share one line without a subject. A program with an event loop (base/loop.h) writes these
- * lines when the period ends, any other program when it exits. Memory is fixed: nothing is
- * allocated. Keys must be string literals.
+ * (`last`: the value of "error" of the last suppressed line.) At most ten such lines are written
+ * per place and period; one more line, without a subject, reports the suppressed lines of all other
+ * subjects. A program with an event loop (base/loop.h) writes these lines when the period ends, any
+ * other program at the latest when it exits. Memory is fixed: nothing is allocated. Keys must be
+ * string literals.
  *
  * Use log_warn() and log_error(), which are never limited, for lines that only an administrator can
  * cause.

@@ -41,7 +41,7 @@ struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, 
 void loop_del_timer(struct loop_timer *t);
 
 /*
- * A callback of an object that is armed again and again; embedded in the object:
+ * A timer that an object arms again and again. The struct is a member of the object:
  *
  *	x->reconcile = LOOP_ALARM(loop, reconcile, x);
  *	loop_alarm_within(&x->reconcile, 200);	// an event: reconcile in 200 ms

@@ -12,8 +12,8 @@
  *		{0}};
  *
  * "--name value", "--name=value", "-n value", "-nvalue"; "--" ends options. --help and -h are
- * always accepted. A usage error is one line on stderr that names the offending word, exit status
- * 2.
+ * always accepted. A usage error prints one line to stderr, which names the offending word if there
+ * is one; exit status 2.
  */
 
 #include <stdint.h>
@@ -91,7 +91,8 @@ void opt_help(const struct cmd *c, const char *prog, struct buf *b);
 /* Appends "unirail pool list [OPTION...] [POOL]" without a line break. */
 void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
 
-/* Appends the commands of an applet, one line each. */
+/* Appends the help of an applet: its usage, one row for each of its commands, and a reference to
+ * the commands' --help. */
 void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
 /* Appends one row of help: `left`, for example "-n, --rails N", and `help` in the second column,
  * wrapped. */
@@ -103,7 +104,7 @@ void opt_wrap(struct buf *b, const char *text, size_t at);
  * similar. */
 const char *opt_suggest(const char *word, const char *const *list, size_t n);
 
-/* Maximum size of a help text. */
+/* Maximum bytes of a text for stdout: help, man page, shell completion. */
 enum { HELP_MAX = 1 << 18 };
 /* Writes b to stdout; returns the exit status. */
 int opt_print(const struct buf *b);

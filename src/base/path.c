@@ -259,8 +259,8 @@ static int open_linkless(const struct root *r, const char *path, int flags, mode
 	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};
 	long fd;
 
-	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep
-	 * without limit */
+	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which the process that has it may
+	 * keep for fs.lease-break-time (45 s by default) */
 	do
 		fd = syscall(SYS_openat2, r->fd, path, &path_strict_how, sizeof(path_strict_how));
 	while (fd < 0 && errno == EINTR);

@@ -16,7 +16,7 @@
 
 #define PATH_CNI_CONF	 "/etc/cni/net.d"
 #define PATH_CNI_BIN	 "/opt/cni/bin"
-#define PATH_CNI_CACHE	 "/var/lib/cni"		 /* libcni's cache, in its directory results */
+#define PATH_CNI_CACHE	 "/var/lib/cni" /* libcni's cache: files in its subdirectory results */
 #define PATH_HOST_LOCAL	 "/var/lib/cni/networks" /* allocations of host-local */
 #define PATH_MULTUS_CONF "/etc/cni/multus/net.d"
 #define PATH_MULTUS	 "/var/lib/cni/multus" /* Multus' cache of attachments */

@@ -24,7 +24,7 @@ int block_cut_choose(const struct ipnet *subnet, uint8_t requested, bool one_nod
 	if (requested && (requested < least || requested > bits))
 		return err_kind(e, ERR_CONF, -ERANGE,
 				"blocks of prefix length %u do not fit a subnet of prefix length "
-				"%u: expected %u to %u",
+				"%u, or are too large: expected %u to %u",
 				requested, subnet->len, least, bits);
 	ret->subnet = ipnet_network(subnet);
 	ret->prefix = requested ? requested : default_prefix(subnet, one_node);

@@ -407,9 +407,9 @@ void block_request_done(struct block_request *q)
 
 /*
  * 409: the object exists, or a precondition or version does not match. 422: a test of the patch
- * fails, or an object to be created is invalid, and whether it exists is unknown. Other refusals
- * (401, 403, 429, 400) had no effect and do not show the object's state: the request is retried as
- * if it had no answer.
+ * fails, or the object of OP_CREATE is invalid, which leaves unknown whether the block exists.
+ * Other refusals (401, 403, 429, 400) had no effect and do not show the object's state: the request
+ * is retried as if it had no answer.
  */
 enum block_outcome block_outcome_of(enum block_op_kind kind, int status)
 {

@@ -51,8 +51,8 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 /* Plans a list of the pool's blocks if one is due after a restore of etcd (block_facts.rescan_ms);
  * returns whether it is due. */
 bool plan_rescan(struct planner *p, const struct block_need *need);
-/* Plans the return of the entry if it is of this node, the log does not show its address as
- * borrowed, and no local pod has the address. */
+/* Plans the return of the entry if it is of this log (or, if block_facts.alone, of any log of
+ * this node), the log does not show its address as borrowed, and no local pod has the address. */
 void plan_leftover(struct planner *p, const char *pool, const char *block,
 		   const struct block_entry *x);
 

@@ -471,8 +471,8 @@ static int read_version(const struct json *v, struct err *e)
 	if (version == BLOCK_LOG_FORMAT)
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
-			"format %" PRId64 " is of a later release, this release reads format %d: "
-			"use the release that wrote the file",
+			"format %" PRId64 " is not supported, this release reads format %d: use "
+			"the release that wrote the file",
 			version, BLOCK_LOG_FORMAT);
 }
 

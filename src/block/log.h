@@ -35,10 +35,10 @@ struct block_log {
 	bool etcd_restored;
 	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
 	bool batch;  /* between block_log_batch() and block_log_commit() */
-	/* For each claim and borrowed address by which the open batch gives this node more
-	 * addresses: the entry of the table before the batch, which block_log_commit() restores
-	 * if the write fails. State CLAIM_REMOVED or BORROW_REMOVED: the table had no such
-	 * entry. Strings are owned. */
+	/* For each claim by which the open batch gives this node more addresses, and each
+	 * borrowed address that it adds or sets to BORROW_HELD: the entry of the table before
+	 * the batch, which block_log_commit() restores if the write fails. State CLAIM_REMOVED
+	 * or BORROW_REMOVED: the table had no such entry. Strings are owned. */
 	struct block_claim *old_claims;
 	struct block_borrowed *old_borrowed;
 	size_t n_old_claims, n_old_borrowed;
@@ -46,8 +46,8 @@ struct block_log {
 
 /*
  * Reads the file into t (node, claims, borrowed addresses); if none exists, writes one with a new
- * id. -EBADMSG, kind ERR_IO: the file is damaged; -EPROTO: it is from a later release; -EXDEV, kind
- * ERR_CONF: it belongs to another node.
+ * id. -EBADMSG, kind ERR_IO: the file is damaged; -EPROTO: its format is not BLOCK_LOG_FORMAT;
+ * -EXDEV, kind ERR_CONF: it belongs to another node.
  */
 int block_log_open(struct block_log *l, const struct root *r, const char *path, const char *node,
 		   struct block_table *t, struct err *e);

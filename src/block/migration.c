@@ -129,7 +129,7 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 		return MIGRATION_OP;
 	}
 	if (borrowed)
-		return MIGRATION_WAIT; /* the borrow request or the return is in flight */
+		return MIGRATION_WAIT; /* borrowed, but not usable: see block_usable() */
 	if (is_old_request(f))
 		return MIGRATION_REQUEST;
 	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))

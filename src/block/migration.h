@@ -46,7 +46,7 @@
  * node was deleted) is claimed like any other; addresses retained in it for a name have the entry
  * "@-" (release.h), whichever node owns the block by then. Between borrowing and the lease the
  * address counts as busy (block_facts.reserved), otherwise it would be returned at once. The lease
- * is first a retained one (ipam_keep()), created in the same iteration of the event loop, so that
+ * is first a retained one (ipam_keep()), created before the first request of an IPAM batch, so that
  * no other pod gets the address.
  */
 
@@ -71,12 +71,13 @@ struct migration_place {
 	size_t n;
 	/* the node and pod that request the addresses (the annotation); NULL: none */
 	char *for_node, *for_uid;
-	char *from; /* the node that is to release the addresses (the label); NULL: none */
+	/* the label: block_label() of the node that is to release the addresses; NULL: none */
+	char *from;
 	bool migration, refused;
 };
 
 /* Reads a SpiderEndpoint. An unreadable address is ignored (the pod gets another one). Kind
- * ERR_DECODE: status.current is missing. *ret is unchanged on failure. */
+ * ERR_DECODE: status.current is missing or not an object. *ret is unchanged on failure. */
 int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e);
 void migration_place_done(struct migration_place *p);
 /* Merge patches of the endpoint. from: the node that is to release the addresses; node, uid: node
@@ -89,8 +90,7 @@ void migration_refuse_patch(const struct migration_place *p, struct buf *b);
 
 enum migration_step {
 	MIGRATION_HERE, /* this node may use the address */
-	/* no pool of the request has the address, or another pod uses it: the pod gets another
-	 * address */
+	/* no pool in use has the address, or another pod uses it: the pod gets another address */
 	MIGRATION_NEVER,
 	MIGRATION_READ, /* carry out op, which reads the block; then call again with `rescanned` */
 	MIGRATION_OP,	/* carry out op; then call again without `rescanned` */
@@ -102,7 +102,7 @@ enum migration_step {
 
 struct migration_facts {
 	const struct block_table *table;
-	/* a pool that the request may use and that has the address; NULL: none */
+	/* the pool that has the address; NULL: none, or it is disabled or being deleted */
 	const struct pool *pool;
 	struct ipaddr ip;
 	const struct migration_place *place;

@@ -51,8 +51,8 @@ static int begin_release(struct block_log *l, struct block_table *t, const struc
 
 	if (!c || c->state != CLAIM_HELD)
 		return err_set(e, -ESTALE,
-			       "release addresses of block '%s': this node no longer "
-			       "owns it",
+			       "release addresses of block '%s': this node no longer owns it, or "
+			       "is already releasing the whole block",
 			       op->name);
 	d = op_draft_of(c, op->n_ips);
 	before = d.c.n_released;
@@ -273,7 +273,7 @@ static int drop_borrowed(struct block_log *l, struct block_table *t, const char 
 	return put_borrowed_all(l, t, v, n, e);
 }
 
-/* Records whether the block exists, according to a recent read. */
+/* Records whether the block exists, according to the answer to a request. */
 static void mark(struct block_table *t, const char *block, bool absent)
 {
 	struct block_claim *c = block_claim_find(t, block);
@@ -376,7 +376,8 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_borrowed(l, t, op->name, op->token, e);
-	/* The refusal of OP_CREATE or OP_ADOPT shows only that the object exists. */
+	/* A refused OP_CREATE does not show that a stored object is outdated. After a refused
+	 * OP_ADOPT the watch delivers the newer version. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
 	return op->kind == OP_RETURN ? op_put_borrowed(l, t, op, BORROW_REMOVED, e) : 0;

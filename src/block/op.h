@@ -74,7 +74,8 @@ enum block_outcome {
 	/* the answer: the object to be created exists, or a precondition does not hold */
 	BLOCK_REFUSED,
 	BLOCK_ABSENT, /* the answer: the object does not exist */
-	/* no answer: the request may have been carried out, or may be carried out later */
+	/* no answer, or one that does not show the object's state: the request may have been
+	 * carried out, or may be carried out later */
 	BLOCK_UNKNOWN,
 };
 

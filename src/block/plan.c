@@ -85,7 +85,8 @@ struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 	return op;
 }
 
-/* Like plan_add(), for the entry of address *a if its text is `from`. */
+/* Like plan_add(), for the entry of address *a; precondition of the request: the entry reads
+ * `from`. */
 static struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
 				   const char *block, const struct ipaddr *a, const char *from)
 {
@@ -135,10 +136,10 @@ static const struct block_requested *first_requested(const struct block_object *
 }
 
 /*
- * Each answer reports the remaining free capacity, so that peers ask owners that have some. The
- * report is stored as the number of addresses that cannot be released (unavailable), so it stays
- * correct after further releases and returns without another write. A capacity above IDLE_MOST is
- * not reported exactly.
+ * Each answer to a request that names no address reports the remaining free capacity, so that peers
+ * ask owners that have some. The report is stored as the number of addresses that cannot be
+ * released (unavailable), so it stays correct after further releases and returns without another
+ * write. A capacity above IDLE_MOST is not reported exactly.
  */
 enum { IDLE_MOST = 64 };
 
@@ -183,10 +184,9 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	report(op, o, idle - n);
 }
 
-/*
- * Answers one request per write, with addresses reserved for the requester, so that no other node
- * tries to take them. A request that is removed without a reservation is refused.
- */
+/* Answers one request per write. The answer to a request that names no address reserves
+ * addresses for the requester, so that no other node tries to take them; an answer without a
+ * reservation is a refusal. */
 static void plan_answer_requested(struct planner *p, const struct block_claim *c,
 				  const struct block_object *o, const struct block_need *need)
 {
@@ -245,8 +245,8 @@ static void plan_again(struct planner *p, const struct block_borrowed *l, const 
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* Removes an outdated entry of this node, whose address was returned or reclaimed since. After a
- * restore of etcd another node may have the address, so the entry becomes "?" instead. */
+/* Removes an entry of this node for an address that no local pod has. After a restore of etcd
+ * another node may have the address, so the entry becomes "?" instead. */
 static void release_all(struct planner *p, const char *pool, const char *block,
 			const struct block_entry *x)
 {
@@ -290,8 +290,9 @@ static void assert_borrowed(struct planner *p, const struct block_borrowed *l,
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* Ends the borrowing of an unused address that the object does not show as borrowed by this node.
- * An entry "?" is borrowed first, so that it can be returned. */
+/* Ends the borrowing of an address that no local pod has, or that is now an ordinary address of
+ * a block of this node. If the entry is "?", the node borrows the address first, so that it can
+ * be returned. */
 static void end_borrowed(struct planner *p, const struct block_borrowed *l,
 			 const struct block_entry *x)
 {
@@ -306,7 +307,7 @@ static void end_borrowed(struct planner *p, const struct block_borrowed *l,
 		op->ip = l->ip;
 }
 
-/* Adds all addresses of op->net except those of local pods to op->ips. */
+/* Adds the pool's addresses in op->net, except those of local pods, to op->ips. */
 static void plan_all_but_pods(const struct planner *p, const struct ip_set *usable,
 			      struct block_op *op)
 {
@@ -324,10 +325,10 @@ static void plan_all_but_pods(const struct planner *p, const struct ip_set *usab
 }
 
 /*
- * The block does not exist and its owner does not recreate it (etcd was restored, and the owner was
- * lost): a node that borrows from it claims it. It is unknown which nodes have the other addresses,
- * so they get "?": the nodes of their pods assert them, and the controller removes the entries of
- * unused ones.
+ * The block does not exist and its owner has not recreated it (for instance, etcd was restored and
+ * the owner was lost): a node that borrows from it claims it. It is unknown which nodes have the
+ * other addresses, so they get "?": the nodes of their pods assert them, and the controller removes
+ * the entries of unused ones.
  */
 static void claim_lost(struct planner *p, const struct block_borrowed *l,
 		       const struct block_need *need)
@@ -368,8 +369,9 @@ static bool is_of_our_own(const struct planner *p, const struct block_borrowed *
 	       !block_is_released(c, &l->ip);
 }
 
-/* Returns whether the address can be returned: no local pod needs it. An asserted address is never
- * allocated to another pod, so pending requests do not count. */
+/* Returns whether the address can be returned: it is not busy, and no waiting allocation of a
+ * local pod needs it. An asserted address is never allocated to another pod, so waiting
+ * allocations do not count for it. */
 static bool is_to_spare(const struct planner *p, const struct block_borrowed *l,
 			const struct block_need *need)
 {

@@ -55,8 +55,9 @@ struct block_facts {
 	int64_t now_ms;	 /* monotonic time of the loop, for views and requests */
 	int64_t real_ms; /* time since the epoch, for leases */
 	int64_t reuse_delay_ms, quarantine_ms;
-	/* etcd was, or may have been, restored from a backup: nothing is claimed, borrowed or
-	 * returned for a while, so that every node can assert the addresses of its pods first. */
+	/* etcd was, or may have been, restored from a backup: for a while the node claims and
+	 * borrows nothing for new pods and returns no address that it holds, so that every node
+	 * can assert the addresses of its pods first. */
 	bool frozen;
 	/*
 	 * This agent observed the restore itself, so no other node can have taken over the blocks

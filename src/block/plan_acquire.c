@@ -162,7 +162,8 @@ void plan_list(struct planner *p, const struct block_need *need)
 }
 
 /* Returns whether a block may be claimed without a new list: the last list is not stale, or few
- * claims have failed since. A list costs the API server more than a few failed claims. */
+ * claims have failed since. In a pool of more than FEW addresses a list costs the API server
+ * more than GUESSES failed claims. */
 static bool may_guess(const struct block_need *need, const struct block_view *v)
 {
 	unsigned int most = ip_set_count(need->usable) <= FEW ? 1 : GUESSES;
@@ -195,8 +196,8 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 	return true;
 }
 
-/* Returns whether addresses of the pool are borrowed, by peers or by this node: then the pool has
- * none left to pre-allocate. */
+/* Returns whether this node has released addresses of its blocks in the pool, or borrows
+ * addresses of the pool: then the pool probably has none left to pre-allocate. */
 static bool is_scarce(const struct planner *p, const struct block_need *need)
 {
 	const struct block_table *t = p->f->table;
@@ -272,14 +273,15 @@ void plan_want(struct planner *p, const struct block_need *need)
 /* --- addresses of peers: borrowing available ones, requesting others --- */
 
 /*
- * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
- * with free addresses this owner usually reserves them. If it refuses, the next round follows at
- * once: in a pool with as many addresses as pods, another waiting node was faster. After
- * FAST_ROUNDS the node requests a part from each of several owners, at growing intervals. With each
- * answer an owner reports its free capacity, and no request exceeds it. While no owner reports any,
- * one list per round detects the first owner that has free addresses again. Reports may be
- * outdated, so an owner without free capacity also gets a request, but only once in several rounds.
- * So the nodes that wait for an exhausted pool rarely write to its blocks.
+ * Requests are sent in rounds. The first goes to one owner, for all addresses needed (or to at most
+ * REQUEST_MAX owners, while their reports show that one does not have enough): in a pool with free
+ * addresses this owner usually reserves them. If it refuses, the next round follows at once: in a
+ * pool with as many addresses as pods, another waiting node was faster. After FAST_ROUNDS the node
+ * requests a part from each of several owners, at growing intervals. With each answer an owner
+ * reports its free capacity, and no request exceeds it. While no owner reports any, one list per
+ * round detects the first owner that has free addresses again. Reports may be outdated, so an owner
+ * without free capacity also gets a request, but only once in several rounds. So the nodes that
+ * wait for an exhausted pool rarely write to its blocks.
  */
 enum {
 	BORROW_MOST = 64,
@@ -292,7 +294,8 @@ enum {
 	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
 	REQUEST_FORGET_MS = 60 * 1000,
-	/* minimum lifetime of a reservation (the owner ends it after RESERVED_MAX_MS) */
+	/* how long after a list or read this node borrows addresses that it showed as reserved
+	 * for this node (the owner ends a reservation after RESERVED_MAX_MS) */
 	RESERVED_MIN_MS = 4000,
 };
 
@@ -421,7 +424,7 @@ static int64_t hope(const struct block_peer *x)
 	return (int64_t)x->spare - x->requested_by_others;
 }
 
-/* Returns whether the owner reports free capacity. */
+/* Returns whether the owner reports more free addresses than other nodes request from it. */
 static bool is_sure(const struct block_peer *x)
 {
 	return x->reports && hope(x) > 0;
@@ -509,8 +512,9 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 		request_spread(p, need, v);
 }
 
-/* To get an address requested by name, this node claims the block if it has no owner, and otherwise
- * sends the owner a request. */
+/* To get an address requested by name, this node borrows it if the address's entry permits that,
+ * claims the block if the block does not exist or has no owner, and otherwise sends the owner a
+ * request. */
 
 /* Intervals at which this node reads the block of a named address. BLOCK_PLAN_NAMED_ANSWER_MS:
  * while the owner's answer is expected. AGAIN_MS: otherwise, for instance while another node has
@@ -588,7 +592,7 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 	if (c)
 		reclaim(p, c, o, a);
 	/* The object names this node but the log has no claim: another log of this node claimed
-	 * the block. */
+	 * the block, or an abandoned request of this log was carried out. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)

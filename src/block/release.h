@@ -8,8 +8,8 @@
  * object's state.
  *
  *	a block of a deleted node	becomes an orphan if another node borrows from it, an entry
- *					is "?" or an address is retained for a pod name; otherwise
- *					deleted
+ *					is "?" or "@node" of a node that exists, or an address is
+ *					retained for a pod name; otherwise deleted
  *	"deleted/token" "@deleted"	entry removed: the block's owner has the address again
  *	"@deleted*"
  *	"?" that no node asserts	entry removed as well

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/sorted.h"
 #include "block/internal.h"
+#include "block/release.h"
 
 /* --- freeing and searching the elements of a table --- */
 
@@ -783,17 +784,21 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 	char owner[BLOCK_NAME_MAX + 1];
 	bool known = block_entry_node(&x, owner);
 
-	if (known && *to != '@' && *node)
+	if (strcmp(to, BLOCK_ENTRY_RETAINED) == 0)
+		buf_printf(w, "the address is retained for the name of a pod");
+	else if (known && *to != '@' && *node)
 		buf_printf(w, "node '%s' has borrowed the address from node '%s'", owner, node);
 	else if (known && *to != '@')
 		buf_printf(w, "node '%s' has borrowed the address", owner);
 	else if (known)
 		buf_printf(w, "the address is reserved for node '%s'", owner);
 	else if (*node)
-		buf_printf(w, "the address was released by node '%s' and is not available yet",
+		buf_printf(w,
+			   "it is not known yet which node has the address (node '%s' owns "
+			   "its block)",
 			   node);
 	else
-		buf_printf(w, "the address was released and is not available yet");
+		buf_printf(w, "it is not known yet which node has the address");
 }
 
 /* Returns the text of the address's entry in a block of this node, if this node may not use the

@@ -25,8 +25,9 @@ struct block_entry {
 };
 
 /*
- * An entry of `requested`: a node that found no free block requests `count` addresses. The key is
- * "node@*" (block_requested_any()), or "node@address" for this address (block_requested_key()).
+ * An entry of `requested`: a node requests `count` addresses from the block's owner. Key "node@*"
+ * (block_requested_any()): any addresses, since the node found no free block; key "node@address"
+ * (block_requested_key()): this particular address.
  */
 struct block_requested {
 	char *key;
@@ -163,7 +164,8 @@ struct block_table {
 	/* sorted by name: blocks of this node, and peers' blocks from which this node borrows */
 	struct block_object *objects;
 	size_t n_objects;
-	bool synced; /* the objects were listed: an object missing here does not exist */
+	/* this node's blocks were listed: block_plan() reads an object that is missing here */
+	bool synced;
 	struct block_view *views;
 	size_t n_views;
 	struct block_lookup *lookups;
@@ -248,10 +250,10 @@ const char *block_entry_local(const char *node, const char *token,
 			      char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
 /*
- * Returns whether the owner of the block wrote a version of its object after `was`: it has another
- * claim, offers ("*" or "@node*") an address that had no entry, or has reclaimed an address with
- * the entry "*". Peers change and remove only entries that exist, or add entries of their own; the
- * controller removes entries of other kinds.
+ * Returns whether `is` differs from the earlier version `was` in a way that only the owner of the
+ * block causes: it has another claim, offers ("*" or "@node*") an address that had no entry, or has
+ * reclaimed an address with the entry "*". Peers change and remove only entries that exist, or add
+ * entries of their own; the controller removes entries of other kinds.
  */
 bool block_changed_by_owner(const struct block_object *was, const struct block_object *is);
 /* Returns whether any node may borrow the address now: "*". */

@@ -21,7 +21,7 @@ int device_plugin_main(int argc, char **argv);
 extern const struct cmd device_plugin_cmds[];
 int memlock_hook_main(int argc, char **argv);
 extern const struct cmd memlock_hook_cmds[];
-int shared_dp_main(int argc, char **argv); /* as k8s-rdma-shared-dp */
+int shared_dp_main(int argc, char **argv); /* device-plugin, called as k8s-rdma-shared-dp */
 int sriovdp_main(int argc, char **argv);
 int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];

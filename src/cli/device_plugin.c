@@ -42,8 +42,8 @@ static const struct opt opts[] = {
 	 "device nodes",
 	 O(use_cdi), 0, 0},
 	{"memlock-hook", 0, OPT_STR, "PATH",
-	 "with use-cdi: path of unirail on the host, which container runtimes without NRI run as "
-	 "a hook to set the limit rdma-memlock",
+	 "with use-cdi: path of unirail on the host, for container runtimes without NRI: CDI "
+	 "specifications name it as a hook that sets the limit rdma-memlock",
 	 O(memlock_hook), 0, 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
 	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited, "

@@ -63,8 +63,8 @@ static const struct opt opts[] = {
 	 "this host's Node object (kubectl get node NAME -o json), for the checks that need it",
 	 AT(node_file)},
 	{"fix", 0, OPT_FLAG, NULL,
-	 "show and carry out the steps of 'unirail host' that mend the problems found; 'unirail "
-	 "host undo' reverts them",
+	 "show and carry out the steps of 'unirail host' that mend the findings (problems and "
+	 "notes); 'unirail host undo' reverts them",
 	 AT(fix)},
 	{"dry-run", 0, OPT_FLAG, NULL, "with --fix: only show the steps", AT(dry_run)},
 	{"node", 0, OPT_STR, "NAME",
@@ -291,10 +291,16 @@ static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *
 	return 0;
 }
 
-/*
- * Runs the commands that mend the problems found. With --dry-run, or for the files of another host,
- * only prints them and their steps.
- */
+static int diagnose(const struct doctor_opts *o, struct doctor *d, struct err *e)
+{
+	if (o->would_run)
+		return run_would(o, d, e);
+	doctor_run(d);
+	return 0;
+}
+
+/* Runs the commands that mend the findings (problems and notes). With --dry-run, or for the
+ * files of another host, only prints them and their steps. */
 static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
 		struct err *e)
 {
@@ -314,7 +320,7 @@ static int mend(const struct doctor_opts *o, const struct host_facts *f, const s
 	return fix_run(&fixes, f->dir, o->dry_run || f->dir);
 }
 
-/* Reads the host again after --fix, to report the remaining problems. */
+/* Reads the host again after --fix, to report the remaining findings. */
 static int check_again(const struct doctor_opts *o, struct doctor *d, const struct host_source *src,
 		       struct err *e)
 {
@@ -326,9 +332,7 @@ static int check_again(const struct doctor_opts *o, struct doctor *d, const stru
 	r = host_facts_read(f, src, e);
 	if (r >= 0)
 		r = read_node(o, f, e);
-	if (r >= 0)
-		doctor_run(d);
-	return r;
+	return r < 0 ? r : diagnose(o, d, e);
 }
 
 static int check(const struct doctor_opts *o, const struct root *root, const char *dir,
@@ -347,10 +351,8 @@ static int check(const struct doctor_opts *o, const struct root *root, const cha
 
 	if (r >= 0)
 		r = read_node(o, &f, e);
-	if (r >= 0 && o->would_run)
-		r = run_would(o, &d, e);
-	else if (r >= 0)
-		doctor_run(&d);
+	if (r >= 0)
+		r = diagnose(o, &d, e);
 	if (r >= 0 && o->fix) {
 		r = mend(o, &f, &found, e);
 		if (r == 0 && !o->dry_run && !dir)

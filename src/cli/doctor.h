@@ -2,10 +2,8 @@
 #ifndef UNIRAIL_CLI_DOCTOR_H
 #define UNIRAIL_CLI_DOCTOR_H
 
-/*
- * Output of `unirail doctor`: the host on one line, one line per finding (problems first), a
- * summary.
- */
+/* Output of `unirail doctor`: as text (the host on one line, one line per finding, problems
+ * first, and a summary) or as one JSON object. */
 
 #include <stdio.h>
 

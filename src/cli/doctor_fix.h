@@ -3,9 +3,10 @@
 #define UNIRAIL_CLI_DOCTOR_FIX_H
 
 /*
- * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step.
- * A command replaces the section of its kind in host.conf and host.d, so it repeats the values of
- * that section in addition to the values that the findings require.
+ * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step,
+ * and one `apply` for all kinds that drifted. The command of a kind replaces the section of this
+ * kind in host.conf and host.d, so it repeats the values of that section in addition to the values
+ * that the findings require.
  */
 
 #include "doctor/checks.h"

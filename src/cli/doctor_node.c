@@ -126,7 +126,7 @@ static void check_conditions(struct doctor *d, const char *name, const struct js
 				d, FINDING_PROBLEM, name,
 				"'unirail host plan' on the node shows the steps, 'unirail host "
 				"apply' carries them out",
-				"the host differs from host.conf (%s): %s",
+				"'unirail host watch' reports drift or a failed round (%s): %s",
 				json_get_text(c, "reason"), json_get_text(c, "message"));
 	}
 }

@@ -9,8 +9,11 @@
 #include "cli/reference.h"
 
 const struct cmd help_cmds[] = {
-	{NULL, "[APPLET [COMMAND] | TOPIC]", "help on an applet, a command or a topic", NULL, 0,
-	 -1},
+	{NULL, "[APPLET [COMMAND] | TOPIC [PART]]",
+	 "help on an applet, a command or a topic; PART, "
+	 "only of the topic settings: agent, controller or "
+	 "ipam",
+	 NULL, 0, -1},
 	{0},
 };
 

@@ -138,7 +138,7 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-/* --- output of a call --- */
+/* --- state of one run of `unirail host`, and the functions that print or change it --- */
 
 struct call {
 	struct host_options o;
@@ -228,9 +228,10 @@ static int run_apply(struct call *c, struct err *e)
 static int open_journal(struct call *c, struct err *e)
 {
 	if (c->h.recorded)
-		return err_kind(e, ERR_CONF, -EROFS,
-				"'%s' is a snapshot, which cannot be changed; use 'plan'",
-				c->o.root);
+		return err_kind(
+			e, ERR_CONF, -EROFS,
+			"'%s' is a snapshot, which cannot be changed; use 'plan' or --dry-run",
+			c->o.root);
 	if (c->h.kernel && geteuid() != 0)
 		return err_kind(e, ERR_UNAVAILABLE, -EPERM, "changes need root");
 	return host_journal_open(&c->journal, &c->h.root, c->o.state_dir, true, e);
@@ -283,9 +284,9 @@ static int run_show(struct call *c, struct err *e)
 }
 
 /*
- * Adds a note to the plan for each kind whose section was removed although the journal still has
- * steps of it. If the journal cannot be read, the plan has a note about that instead. open: the
- * journal is open.
+ * Adds a note to the plan for each subject that no section requires any more, but of which the
+ * journal still has active steps. If the journal cannot be read, the plan has a note about that
+ * instead. open: the journal is open.
  */
 static void remark_unwanted(struct call *c, bool open)
 {
@@ -309,8 +310,8 @@ static int check_programs(const struct host_plan *p, struct err *e)
 	return 0;
 }
 
-/* If `change` is set, locks the journal first, so that no other process changes the host between
- * plan and apply. */
+/* If `change` is set, locks the journal first, so that no other `unirail host` changes the host
+ * between plan and apply. */
 static int plan_and_apply(struct call *c, const struct host_kind *only, bool change, struct err *e)
 {
 	struct host_wants *w = only ? host_conf_wants(&c->conf, only) : NULL;
@@ -397,10 +398,8 @@ static void on_round_end(void *arg, const struct host_plan *p, const struct err 
 		log_warn("cannot write the drift report", LOG_S("error", e.text));
 }
 
-/*
- * Locks the report: the agent ignores a report whose lock no watch holds. A watch that cannot get
- * the lock logs that and goes on.
- */
+/* Locks the report: if its lock file exists but no process holds the lock, the agent treats the
+ * report as removed. A watch that cannot get the lock logs that and goes on. */
 static void lock_reports(struct call *c, int *fd)
 {
 	enum { WAIT_MS = 2000 };
@@ -463,7 +462,8 @@ static int run_fixed(struct call *c, const struct cmd *cmd, struct err *e)
 	return plan_and_apply(c, NULL, is(cmd, "apply") && !c->o.dry_run, e);
 }
 
-/* `unirail host KIND ...`: applies the given values, or shows the current ones if none is given. */
+/* `unirail host KIND ...`: if `given` (see host_conf_command()), prints, plans or applies the
+ * section; else shows the present state. */
 static int run_kind(struct call *c, const struct host_kind *k, bool given, struct err *e)
 {
 	const struct host_wants *w = host_conf_wants(&c->conf, k);

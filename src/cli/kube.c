@@ -153,7 +153,8 @@ int kube_main(int argc, char **argv)
 	return 1;
 }
 
-/* `unirail kube get`: finds each kind in the API server's discovery, then lists or watches it. */
+/* `unirail kube get`: finds each kind in the API server's discovery, then reads the object NAME,
+ * or lists or watches the kind's objects. */
 
 enum { OUT_MAX = 8 << 20 };
 
@@ -165,7 +166,7 @@ struct get {
 	size_t n;
 };
 
-/* A kind to list or watch. */
+/* One of the kinds of the command line, whose objects are read, listed or watched. */
 struct target {
 	struct get *g;
 	struct kube_discover *d;
@@ -363,7 +364,7 @@ static void watch(struct target *x)
 					      });
 }
 
-/* --- output of each kind of object --- */
+/* --- the requests for each kind, one kind after the other --- */
 
 static void print_kind(struct target *x)
 {

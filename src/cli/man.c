@@ -162,7 +162,7 @@ static void tool_page(struct buf *b, const struct applet *a)
 	commands(b, a);
 	buf_str(b, ".SH EXIT STATUS\n0 success, 1 failure, 2 usage error");
 	if (strcmp(a->name, "host") == 0 || strcmp(a->name, "migrate") == 0)
-		buf_str(b, ", 3 a plan has steps, or steps were blocked");
+		buf_str(b, ", 3 a plan has steps, or steps of 'unirail host' were blocked");
 	buf_str(b, ".\n");
 }
 
@@ -210,10 +210,9 @@ static void main_page(struct buf *b)
 	head(b, "unirail", "gives Kubernetes pods their RDMA rails");
 	buf_str(b, ".SH SYNOPSIS\n.B unirail\n\\fIAPPLET\\fR [\\fICOMMAND\\fR] "
 		   "[\\fIOPTION\\fR...]\n");
-	buf_str(b,
-		".SH DESCRIPTION\nOne program with many applets: the first operand selects the "
-		"applet, or the name of the link through which the program is called. An unknown "
-		"applet exits with status 127.\n.SH APPLETS\n");
+	buf_str(b, ".SH DESCRIPTION\nOne program with many applets: the first operand, or the name "
+		   "of the link through which the program is called, selects the applet. If there "
+		   "is not an applet, the program exits with status 127.\n.SH APPLETS\n");
 	for (const struct applet *a = applets; a->name; a++) {
 		auto_free char *page = page_name(a);
 

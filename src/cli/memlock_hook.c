@@ -41,8 +41,8 @@ static int read_pid(int64_t *ret, struct err *e)
 		return err_wrap(e, r, "read the container's state from stdin");
 	if (json_int(json_get(json_root(doc), "pid"), ret) < 0 || *ret < 2 || *ret > PID_LAST)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"the container's state on stdin has no pid: let an OCI runtime "
-				"call this command as a createRuntime hook");
+				"the container's state on stdin has no valid pid: let an OCI "
+				"runtime call this command as a createRuntime hook");
 	return 0;
 }
 

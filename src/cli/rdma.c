@@ -18,10 +18,9 @@
 #include "kern/rdma/rdma.h"
 #include "wire/json/json.h"
 
-/*
- * `unirail rdma`: the commands of iproute2's rdma that only read, in its layout (rdma_show), and
- * the commands `list` and `mode`, which iproute2 does not have.
- */
+/* `unirail rdma`: iproute2's commands rdma dev, link, system and statistic, as far as they only
+ * read, in iproute2's layout (rdma_show); and the commands `list` and `mode`, which iproute2
+ * does not have. */
 
 enum { OUT_MAX = 64 << 20, FILTERS = 8 };
 
@@ -40,7 +39,7 @@ static const struct opt own_opts[] = {
 };
 static const struct opt show_opts[] = {
 	{"json", 'j', OPT_FLAG, NULL, "JSON", offsetof(struct rdma_opts, format.json), 0, 0},
-	{"pretty", 'p', OPT_FLAG, NULL, "indented JSON; each counter on a line",
+	{"pretty", 'p', OPT_FLAG, NULL, "indented JSON; in text, each counter on its own line",
 	 offsetof(struct rdma_opts, format.pretty), 0, 0},
 	{"details", 'd', OPT_FLAG, NULL, "also print capabilities and other details",
 	 offsetof(struct rdma_opts, format.details), 0, 0},
@@ -280,7 +279,8 @@ static int read_statistic(int argc, char **argv, struct selection *s, struct err
 	}
 	if (r == 0 && s->mode && i < argc)
 		return err_set(e, -EINVAL,
-			       "statistic: unknown operand '%s', expected 'link' after 'mode'",
+			       "statistic: unknown operand '%s', expected only 'link "
+			       "[DEVICE[/PORT]]' after 'mode'",
 			       argv[i]);
 	for (; r == 0 && i < argc; i += 2)
 		r = read_filter(argv[i], i + 1 < argc ? argv[i + 1] : NULL, s, e);

@@ -142,9 +142,9 @@ static void daemon_settings(const struct settings *t, const char *extra,
 {
 	auto_free char *title = xasprintf("settings of %s", t->prog);
 	auto_free char *text = xasprintf(
-		"Each setting is an option (--NAME), a key of section [%s] of the settings file "
-		"and usually an environment variable; the first of these that is given "
-		"applies. Defaults are in parentheses.%s",
+		"Each setting is an option (--NAME), usually an environment variable, and a key "
+		"of section [%s] of the settings file; the first of these that is given applies. "
+		"Defaults are in parentheses.%s",
 		t->section, extra);
 
 	s->section(b, title);

@@ -76,8 +76,9 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", json_get_text(k, "reason"));
 }
 
-/* Prints the `reason` of `v`, unless print_text() has printed the same text: a node that is not
- * ready because the runtime does not use the CNI configuration has this `reason` as its own. */
+/* Prints the CNI configuration that the runtime uses, and the `reason` of `v`. Omits the reason
+ * if the node is not ready and the runtime does not use the configuration: usually this is the
+ * reason for not being ready, which print_text() has already printed. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -125,7 +126,7 @@ static void print_text(const struct json *v)
 		       "addresses of all pods of this node\n",
 		       unadopted);
 	if (pending)
-		printf("%lld pods are pending\n", pending);
+		printf("%lld pods wait for addresses\n", pending);
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	print_missing(json_get(v, "missing_resources"));

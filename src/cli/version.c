@@ -72,8 +72,8 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* Returns the version that the library reports at run time; NULL: the library reports no
- * version, or the one that the binary was built with. */
+/* Returns the version in the library's headers at compile time; NULL: it is unknown, or equals
+ * the version in vendor_versions.h. */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);

@@ -318,8 +318,10 @@ int host_apply_check(const struct host *h, const struct host_plan *p, struct err
 	if (p->n == 0)
 		return 0;
 	if (h->recorded)
-		return err_kind(e, ERR_CONF, -EROFS,
-				"'%s' is a snapshot, which cannot be changed; use 'plan'", h->dir);
+		return err_kind(
+			e, ERR_CONF, -EROFS,
+			"'%s' is a snapshot, which cannot be changed; use 'plan' or --dry-run",
+			h->dir);
 	if (h->kernel && geteuid() != 0)
 		return err_kind(e, ERR_UNAVAILABLE, -EPERM, "changes need root");
 	for (size_t i = 0; i < p->n && r >= 0; i++)

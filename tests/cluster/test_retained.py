@@ -51,7 +51,7 @@ def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes,
     first, second, unowned = (retain_address(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
     # The StatefulSet of other-0 does not exist, so the agent releases the address.
     logged_lines = wait(lambda: released(one, unowned), f"{unowned} is released", 30)
-    assert logged_lines[0]["reason"] == "no pod of that name will be created" and logged_lines[0]["name"] == "other-0", logged_lines
+    assert logged_lines[0]["reason"] == "no StatefulSet or KubeVirt machine retains addresses for that name" and logged_lines[0]["name"] == "other-0", logged_lines
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: released(one, second), f"{second} is released", 40)
     assert not released(one, first)

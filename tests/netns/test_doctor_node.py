@@ -40,7 +40,7 @@ def test_faults_of_the_node_object_are_reported(tmp_path, pki, serve):  # noqa: 
     found = [(f["level"], f["subject"], f["what"]) for f in json.loads(p.stdout)["findings"]]
     assert found == [
         ("problem", "n1", "the node is not Ready: kubelet stopped"),
-        ("problem", "n1", "the host differs from host.conf (StepsLeft): qos ens1: pfc off"),
+        ("problem", "n1", "'unirail host watch' reports drift or a failed round (StepsLeft): qos ens1: pfc off"),
         ("problem", "rdma/hca", "1 of 4 devices are unhealthy"),
         ("note", "old/vf", "no device plugin of the node serves this resource now"),
         ("note", "HostDrift", "qos ens1"),

@@ -241,7 +241,7 @@ def test_plugin_that_the_runtime_started_exits_when_the_runtime_closes_the_conne
     with started_by_runtime(tmp_path) as (runtime, p):
         runtime.socket.close()
         assert p.wait(10) == 0
-    assert "the container runtime closed the NRI connection" in (tmp_path / "log").read_text()
+    assert "the NRI connection to the container runtime ended" in (tmp_path / "log").read_text()
 
 
 def test_message_over_the_limit_ends_the_connection(tmp_path):
@@ -293,11 +293,11 @@ def test_missing_nri_is_logged_once(tmp_path):
     with plugin(tmp_path, "--socket", "/run/absent.sock") as p:
         with pytest.raises(subprocess.TimeoutExpired):
             p.wait(2.5)  # the plugin tries to connect several times
-    assert (tmp_path / "log").read_text().count("no NRI on this node") == 1
+    assert (tmp_path / "log").read_text().count("cannot connect to the container runtime's NRI socket") == 1
 
 
 def test_invalid_socket_descriptor_is_refused():
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "x"}, capture_output=True, text=True)
-    assert (p.returncode, p.stderr) == (1, "unirail nri: variable NRI_PLUGIN_SOCKET is 'x', expected a number\n")
+    assert (p.returncode, p.stderr) == (1, "unirail nri: variable NRI_PLUGIN_SOCKET is 'x', expected a descriptor number\n")
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "99"}, capture_output=True, text=True)
     assert (p.returncode, p.stderr) == (1, "unirail nri: descriptor 99 of NRI_PLUGIN_SOCKET: Bad file descriptor (EBADF)\n")

@@ -79,7 +79,7 @@ def test_unsupported_arguments_are_refused_and_symlink_names_select_the_command(
             ("statistic", "qp", "show", "cntn"): "statistic: filter 'cntn': no value",
             ("statistic", "qp", "show", "link", "mlx5_0/1", "lqpn", "x"):
                 "statistic: filter 'lqpn': 'x' is not a list of numbers like 4,7-9",
-            ("statistic", "qp", "mode", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'link' after 'mode'",
+            ("statistic", "qp", "mode", "cntn", "4"): "statistic: unknown operand 'cntn', expected only 'link [DEVICE[/PORT]]' after 'mode'",
             ("statistic", "mr", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'show' or the filter mrn",
             ("statistic", "show", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'link', 'qp' or 'mr'",
             ("link", "show", "mlx5_0/x"): "'mlx5_0/x': expected DEVICE or DEVICE/PORT",

@@ -14,7 +14,7 @@
  *
  * {"command": "show", "args": ["rail0"], "json": false, "release": "confirm" | "dry-run" | "do"}
  *	-> {"stdout", "stderr", "status"}: output and exit status of the command.
- *	If the command cannot be run, "error" replaces "status".
+ * If the command fails, "error" replaces "status".
  *
  * The texts are for people and may change in any release.
  */
@@ -94,8 +94,8 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "blocks": {"owned": blocks, "borrowed": addresses, "unadopted": blocks},
  *  "pending": pods without addresses yet,
  *  "kinds": [{"kind", "staleSeconds": time since the last successful watch, "reason"}],
- *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that the agent generates;
- *  null: the agent generates no CNI configuration, "missing_resources": [{"namespace", "network",
+ *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that the agent generates, or
+ *  null if it generates none, "missing_resources": [{"namespace", "network",
  *  "group", "resource", "suggestion"}]:
  *  networks
  *   whose device resource no node has (spec/missing_resource.h), at most MISSING_MAX; group and

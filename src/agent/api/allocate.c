@@ -228,7 +228,8 @@ static const struct labels no_labels;
 /* --- the network of an interface --- */
 
 /* Returns "ns/name" of the default network; a name without a namespace is in the agent's namespace,
- * as in spec.multusName of a pool. NULL: the annotation names none. */
+ * as in spec.multusName of a pool. NULL: the annotation is missing, or is not a single name
+ * without an interface. */
 static char *default_network(const struct api_call *c)
 {
 	const char *text = labels_get(&c->pod.annotations, ANNOTATION_DEFAULT_NETWORK);

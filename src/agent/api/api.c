@@ -21,7 +21,8 @@ enum {
 	PAUSE_MS = 2,
 	STINT_MS = 400,
 	GAP_MS = 60,
-	LOCK_MS = 1,	     /* maximum time that the event loop may block */
+	/* maximum time that ipam_open() blocks the event loop for the store's lock */
+	LOCK_MS = 1,
 	RETRY_MS = 5,	     /* retry interval while another process has locked the store */
 	WAIT_MS = 30 * 1000, /* maximum wait for the lock, as in a CNI process */
 };

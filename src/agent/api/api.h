@@ -109,8 +109,10 @@ struct ipam_api_conf {
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* pending requests are freed without a response */
 /* Retries pending requests in the next iteration of the loop: those that lack addresses of `pool`
- * (NULL: all requests), and those that wait for something else, such as a pool to be created. Call
- * it from node_pools_conf.changed, and with "" when pools have changed. */
+ * (NULL: all requests), and those that wait for something else, such as a pool to be created. A
+ * request that also lacks addresses of other pools is retried when those have changed as well,
+ * or after PARTIAL_MS (pending.c). Call it from node_pools_conf.changed, and with "" when pools
+ * have changed. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
 /* Schedules a batch without a request; its callbacks run as usual. */
 void ipam_api_touch(struct ipam_api *a);

@@ -17,8 +17,8 @@ struct api_pod;
 struct api_route {
 	const char *method, *path;
 	size_t args_size;
-	/* Reads the body into c->args. Negative: read() has answered the request. NULL: the route
-	 * has no arguments. */
+	/* Reads the body or the query string into c->args. Negative: read() has answered the
+	 * request. NULL: the route has no arguments. */
 	int (*read)(struct api_call *c);
 	/* Answers without the store. NULL: run() answers with the store. */
 	void (*now)(struct api_call *c);
@@ -26,8 +26,8 @@ struct api_route {
 	/* Answers the request with an error. */
 	void (*fail)(struct api_call *c, const struct err *e);
 	bool for_caller; /* the call is skipped if the client has disconnected */
-	/* Sets *ret to the pod of an allocation; false: the request names none. NULL: not an
-	 * allocation. */
+	/* Sets *ret to the pod of an allocation; false: the allocation needs no pod. NULL: not
+	 * an allocation. */
 	bool (*pod)(const struct api_call *c, struct api_pod *ret);
 	struct metrics_ipam *(*count)(struct metrics *m); /* the counters to update; may be NULL */
 };
@@ -80,7 +80,7 @@ struct ipam_api {
 	int64_t gap_at;
 	bool touched; /* a batch was requested by ipam_api_touch() */
 
-	/* --- members set only on a node of a cluster --- */
+	/* --- members that only a node of a cluster needs --- */
 	uint64_t seq;
 	unsigned int settings_made; /* changes with each change of `conf` */
 	struct api_call *resolving; /* calls in state API_RESOLVING */
@@ -146,7 +146,7 @@ struct api_call {
 	bool failed; /* the response was a failure */
 	int64_t begin_us, queue_us;
 
-	/* --- members set only on a node of a cluster --- */
+	/* --- members that only a node of a cluster needs, except state and requests --- */
 	uint64_t seq; /* position in the order of arrival */
 	struct pod_facts pod;
 	/* pod_is_requested: the pod is as in the request, because the API server was unavailable */
@@ -186,7 +186,7 @@ int api_required(struct api_call *c, const char *field, const char *value);
 /* Answers 422 with code 602 if value is NULL, 604 if it is empty. */
 int api_not_empty(struct api_call *c, const char *field, const char *value);
 
-/* --- responses; each ends the call --- */
+/* --- responses: each function answers the request; the caller frees the call --- */
 
 void api_ok(struct api_call *c);			/* answers 200 without a body */
 void api_json(struct api_call *c, const struct buf *b); /* answers 200 with b */

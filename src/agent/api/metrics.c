@@ -64,7 +64,7 @@ static void seconds_gauge(struct buf *b, const struct metric *m, int64_t us)
 	sample_seconds(b, m->name, NULL, NULL, us);
 }
 
-/* "name{phase="queue",le="0.1"} 3" */
+/* Writes lines such as name_bucket{phase="queue",le="0.1"} 3, and the lines _sum and _count. */
 static void histogram(struct buf *b, const char *name, const char *label, const int64_t *limits,
 		      const struct metrics_times *t)
 {
@@ -272,7 +272,8 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 		     "Addresses borrowed from blocks of other nodes.");
 	sample_gauge(
 		b, "unirail_blocks_unadopted", blocks_unadopted_count(blocks),
-		"Blocks of this node that another agent claimed and this agent has not adopted.");
+		"Blocks of this node that the agent's block log does not contain: they are not "
+		"used until they are adopted.");
 }
 
 static void put_cluster(struct buf *b, const struct kube_cache *c)

@@ -102,8 +102,9 @@ static bool holds(const struct ipam *store, const char *container_id, const stru
 
 static void api_networks_report(struct api_call *c, const struct api_report_args *p);
 
-/* Records each reported address once, with the MAC of the report that by_address() puts first, all
- * in one commit of the journal, because the caller chooses the length of the list. */
+/* Quarantines each reported address that the container still has, once, with the MAC of the
+ * report that by_address() puts first. All are in one commit of the journal, because the caller
+ * chooses the length of the list. */
 void api_report(struct api_call *c, struct ipam *store)
 {
 	const struct api_report_args *p = c->args;
@@ -283,7 +284,8 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* A request without `valid` is refused: an empty list releases all addresses of the network. */
+/* Refuses a request without `valid`: it would count as an empty list, which releases all
+ * addresses of the network. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;
@@ -320,13 +322,11 @@ void api_gc(struct api_call *c, struct ipam *store)
  *           "globalNamespaces", "multusNamespace"}
  *          netconfNetworks: number of networks in the netconf itself; the keys after it are as in
  *          a Multus configuration
- *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as
- *          in
- *           /v1/coordinator/config}, "stateDir"}
+ *          {"networks": [as in cni/cluster/add.h], "replacesFirst", "warnings": [], "coordinator":
+ *           {as in /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first network replaces the first one of the netconf
- * report in addition to the keys of pods/report at the head of this file: {"podNamespace",
- * "podName", "podUID", "networkStatus",
- *           "message"}: the annotation to write, and the message of the event
+ * report   in addition to the keys of pods/report at the head of this file: {"podNamespace",
+ *           "podName", "podUID", "networkStatus", "message"}: the annotation to write, and the message of the event
  */
 
 #define FIELD(key, kind, member, ...)                                                              \

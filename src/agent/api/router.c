@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "cni/protocol/cni.h"
 
-/* Finds the route of a request. */
+/* --- finding the route of a request --- */
 
 static void not_found(struct http_request *q, struct span path)
 {
@@ -141,8 +141,8 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 
 /* --- reading requests --- */
 
-/* A body without a Content-Type counts as JSON. Any other type is refused, also that of a form,
- * which curl sends by default. */
+/* A body without a Content-Type counts as JSON. Any type other than JSON is refused, also that
+ * of a form, which curl sends by default. */
 static int check_type(struct api_call *c)
 {
 	struct span v;

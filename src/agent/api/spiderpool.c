@@ -239,8 +239,8 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* Writes the settings of the SpiderCoordinator object, or without an object those of the file. Pod
- * and service CIDRs that the object lacks are taken from the file. */
+/* Writes the settings of the SpiderCoordinator object, or without an object those of the file
+ * ipam_api_conf.settings. Pod and service CIDRs that the object lacks are taken from that file. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {
@@ -289,7 +289,7 @@ static int read_query(struct api_call *c, const char *key, char *ret, size_t siz
 	if (r > 0 && *ret)
 		return 0;
 	if (r < 0)
-		api_string(c, 400, "the query is malformed");
+		api_string(c, 400, "the query is malformed, or a value in it is too long");
 	else
 		api_refuse(c, 422, 602, "%s in query is required", key);
 	return -EINVAL;

@@ -186,7 +186,8 @@ size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at)
 /* --- inventory of addresses: the blocks and pods that they belong to --- */
 
 struct account {
-	struct adopt_claim *claims; /* strings are borrowed from traces and blocks */
+	/* strings are borrowed from pods' traces, `cache`, blocks and pools */
+	struct adopt_claim *claims;
 	size_t n_claims;
 	struct ipam_known *known;
 	size_t n;
@@ -287,8 +288,7 @@ static void say_unsure(struct account *x, const struct pod_facts *p, const struc
 {
 	char ip[IP_TEXT_MAX];
 
-	buf_printf(&x->missing,
-		   "%s%s/%s (%s is in no block of this node, and in no SpiderEndpoint)",
+	buf_printf(&x->missing, "%s%s/%s (%s is in none of these blocks, and in no SpiderEndpoint)",
 		   x->missing.len ? ", " : "", p->ns, p->name, ip_str(&c->ip, ip));
 }
 
@@ -443,12 +443,11 @@ static void say_cache(struct adoption *f, const char *error)
 {
 	if (!log_once(&f->logged_cache, error))
 		return;
-	log_warn(
-		"blocks that this node had before its block log was lost stay unused: the addresses "
-		"of this node's pods are unknown "
-		"because the CNI result cache cannot be read; remove the file if its container "
-		"does not exist",
-		LOG_S("error", error));
+	log_warn("blocks that this node had before its block log was lost stay unused: the "
+		 "addresses of this node's pods are unknown because the CNI result cache cannot "
+		 "be read or names no pod for an address; remove the file if its container does "
+		 "not exist",
+		 LOG_S("error", error));
 }
 
 static void adopt(struct adoption *f, struct ipam *store, const struct account *x)

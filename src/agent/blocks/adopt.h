@@ -54,8 +54,9 @@ struct adopt_conf {
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;
-	/* delay from the first sight of unadopted blocks to their adoption: the containers of
-	 * pods that were deleted before, and that no inventory finds, end within it */
+	/* minimum time from the first sight of unadopted blocks to their adoption: the
+	 * containers of pods that were deleted before the inventory, which therefore does not
+	 * find them, end within this time */
 	int64_t hold_ms;
 	void (*touch)(void *arg); /* schedules a batch of the store */
 	void *arg;
@@ -85,7 +86,7 @@ void adopt_traces_done(struct adopt_traces *t);
 /* Adds the addresses of a network-status annotation to t. Negative: the annotation is invalid;
  * addresses before the invalid one were added. */
 int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e);
-/* Likewise for status.current.ips of the status of a SpiderEndpoint. */
+/* Likewise for `current.ips` in the status of a SpiderEndpoint. */
 int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e);
 
 /*

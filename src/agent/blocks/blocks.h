@@ -64,7 +64,7 @@ struct blocks_conf {
 	uint64_t seed;		 /* 0: a random seed */
 	int64_t (*now_ms)(void); /* ms since the epoch, for leases; NULL: the real clock */
 	/* Called from the event loop, never from within a function below: the result of
-	 * blocks_usable() for the pool may have changed. */
+	 * blocks_usable() or blocks_refused() for the pool may have changed. */
 	void (*changed)(void *arg, const char *pool);
 	/* The pool's resourceVersion, for the write of its block size; NULL: not read from the API
 	 * server yet. */
@@ -98,8 +98,9 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count);
  * block of an address has no owner, it is claimed; otherwise the address is requested from the
  * owner. */
 void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
-/* Returns whether another node or pod has the address, as recently observed. Returns
- * true only after the lookup of that pod's name has ended. */
+/* Returns whether this node cannot get the address, as recently observed (block_is_refused()).
+ * Returns true only after the lookup of the pod that has the address has ended, or if the lookup
+ * cannot start. */
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Describes in w which node or block has the address, or which node it was requested from. */
 void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w);
@@ -120,8 +121,8 @@ void blocks_reserved_only(const struct blocks *b, const char *pool, const struct
 /* Returns whether the node's blocks were listed, or TRUST_MS have passed since the start without a
  * list: then the blocks of the log are used. */
 bool blocks_ready(const struct blocks *b);
-/* Describes in w, for an error, how the node searched for addresses of the pool: "25 blocks of the
- * pool are claimed, which are all its blocks, ...". */
+/* Describes in w, for an error, how the node searched for addresses of the pool: "25 blocks of
+ * the pool are claimed, 3 have no free address, ...". */
 void blocks_describe(const struct blocks *b, const char *pool, struct buf *w);
 
 /* --- unadopted blocks --- */
@@ -132,8 +133,9 @@ size_t blocks_unadopted_count(const struct blocks *b);
 const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
  * Returns whether another agent with this node's name probably runs: while this agent watched,
- * an unadopted block was created, claimed again, or lost entries of released addresses. Then
- * nothing is adopted; the operator must stop one of the two agents.
+ * an unadopted block appeared, was claimed again, or had entries of released addresses added or
+ * removed as only its owner does (block_changed_by_owner()). Then nothing is adopted; the operator
+ * must stop one of the two agents.
  */
 bool blocks_unadopted_alive(const struct blocks *b);
 /*

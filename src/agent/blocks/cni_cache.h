@@ -51,9 +51,9 @@ struct cni_cache {
 
 /*
  * Reads all addresses, sorted by namespace and pod. A directory that does not exist counts as
- * empty; if ret->n_dirs is 0, dir is wrong, or a mount is missing. If one file cannot be read, the
- * whole call fails and the error names the file, because an address of an unknown pod may be in it;
- * *ret is unchanged then.
+ * empty; if ret->n_dirs is 0, dir is wrong, a mount is missing, or no result was written yet. If
+ * one file cannot be read, the whole call fails and the error names the file, because an address of
+ * an unknown pod may be in it; *ret is unchanged then.
  */
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e);
 /* Appends the addresses of one file to ret. */

@@ -82,7 +82,8 @@ struct blocks_in_flight {
 	enum block_outcome outcome;
 	/* object in the answer; its name is NULL: the answer has none */
 	struct block_object object;
-	/* callback passed to blocks_request(); NULL: the request is one of the plan */
+	/* callback passed to blocks_request(); NULL: the request is one of the plan, or
+	 * blocks_cancel() was called */
 	blocks_done_fn fn;
 	void *arg;
 };
@@ -119,7 +120,7 @@ struct blocks {
 	int64_t report_at;
 	/* not all peers' objects were read again after the last list, see blocks_is_frozen() */
 	bool rescanning;
-	int64_t reuse_delay_ms, quarantine_ms; /* from the settings of the pools */
+	int64_t reuse_delay_ms, quarantine_ms; /* of the set passed to blocks_pools() */
 	struct lease_table leases;	       /* sorted by address */
 	struct ipaddr *reserved;	       /* set by blocks_reservation() for the migration */
 	size_t n_reserved;

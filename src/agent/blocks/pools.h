@@ -21,7 +21,8 @@ struct node_pools_conf {
 	const char *state_dir, *node;
 	uint32_t pre_allocate;
 	int64_t idle_ms;
-	int64_t reuse_delay_ms, quarantine_ms; /* for pools that set no own value */
+	/* for all pools: a SpiderIPPool has no value of its own */
+	int64_t reuse_delay_ms, quarantine_ms;
 	bool conflict_detection, gateway_detection;
 	/* Called from the loop: more addresses may be available, of this pool or of any pool
 	 * (NULL). */

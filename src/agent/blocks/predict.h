@@ -4,7 +4,8 @@
 
 /*
  * Predicts which pools a new pod will use. Between the pod's scheduling and the creation of its
- * networks the kubelet pulls images and starts a sandbox, which is enough time to claim a block.
+ * networks the kubelet mounts the pod's volumes and the container runtime starts a sandbox, which
+ * is enough time to claim a block.
  *
  * The prediction uses what is known without the host's CNI configuration and its master interfaces:
  * the networks in the pod's annotation, the `ipam` of their definitions, and the pools of the pod
@@ -19,7 +20,7 @@ struct expect {
 	struct cluster *cluster;
 	const char *node;
 	struct pod_pools_conf conf;
-	/* called for each interface and address family */
+	/* called with the first pool of each interface and address family that has pools */
 	void (*pool)(void *arg, const char *name);
 	void *arg;
 };

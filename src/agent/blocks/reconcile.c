@@ -33,7 +33,7 @@ void blocks_report_error(struct blocks *b, const char *pool, const struct err *e
 	if (strncmp(p->logged, e->text, sizeof(p->logged) - 1) == 0)
 		return;
 	str_copy(p->logged, sizeof(p->logged), e->text);
-	log_warn("blocks: request failed, will retry", LOG_S("pool", pool),
+	log_warn("blocks: request failed or not possible yet, will retry", LOG_S("pool", pool),
 		 LOG_S("error", e->text));
 }
 
@@ -84,8 +84,8 @@ static int read_cut(struct blocks_pool *p, const struct json *object, struct err
 	    block_cut_choose(&p->subnet, (uint8_t)prefix, p->one_node, &p->cut, e) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"pool '%s': annotation " ANNOTATION_BLOCK_PREFIX
-				" is '%.40s', which does not fit its subnet: remove it while "
-				"the pool has no blocks",
+				" is '%.40s', which is not a prefix length that fits the pool's "
+				"subnet: remove it while the pool has no blocks",
 				p->name, text ? text : "");
 	return 0;
 }
@@ -179,7 +179,7 @@ enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1
 
 struct count {
 	uint64_t idle;
-	bool in_use;	/* pods on this node have addresses of the pool */
+	bool in_use;	/* addresses of the pool are used by pods on this node, or retained */
 	uint32_t taken; /* number of used addresses, without retained ones */
 };
 

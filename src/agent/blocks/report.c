@@ -27,7 +27,7 @@ static void say_view(const struct block_view *v, const struct blocks_pool *p, st
 			   v->requested < v->n_peers ? v->requested : v->n_peers,
 			   v->n_available ? "some are available" : "none is released yet");
 	else if (v->n_taken == block_count(&p->cut))
-		buf_str(w, ", which are all its blocks");
+		buf_str(w, ", and the pool has no other blocks");
 }
 
 void blocks_describe(const struct blocks *b, const char *pool, struct buf *w)

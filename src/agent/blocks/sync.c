@@ -98,8 +98,8 @@ static void freeze(struct blocks *b, bool sure)
 		log_warn(sure ? "blocks: etcd was restored from a backup: asserting the addresses "
 				"of this node's pods again; claims and releases are frozen "
 				"meanwhile"
-			      : "blocks: etcd was restored from a backup, or this node was fenced "
-				"meanwhile: asserting the addresses of this node's pods again; "
+			      : "blocks: etcd was restored from a backup, or this node was "
+				"fenced: asserting the addresses of this node's pods again; "
 				"claims and releases are frozen meanwhile",
 			 LOG_I("ms", FREEZE_MS));
 	b->frozen_until = blocks_now(b) + FREEZE_MS;
@@ -278,8 +278,9 @@ static bool is_asserted(const struct blocks *b, const struct block_borrowed *l)
 	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
 }
 
-/* Only this node removes its entry for a borrowed address. If the entry is missing, the API server
- * has lost it. */
+/* Only this node, or the controller after the node was fenced or deleted (block/release.h),
+ * removes this node's entry for a borrowed address. If the entry is missing, the API server has
+ * lost it, or the controller has removed it. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op)
 {
 	if (op->kind != OP_READ || b->recreated || b->log.etcd_restored)

@@ -24,7 +24,8 @@ static void on_etcd_restored(void *arg)
 
 static void on_sync_error(void *arg, int kind, const struct err *reason)
 {
-	/* if the CRD of reserved addresses does not exist, the pools are used without any */
+	/* if the CRD of reserved addresses does not exist, the pool set is built without
+	 * reserved addresses */
 	if (reason && reason->kind != ERR_AGAIN && kind == CLUSTER_RESERVED)
 		cluster_pools_changed(arg);
 }
@@ -391,7 +392,8 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 		leave_out(n);
 	if (n->left_out)
 		log_limited(LOG_WARN, 2,
-			    "ignoring a network-attachment-definition: it exceeds a size limit",
+			    "ignoring a network-attachment-definition: a size limit (its own, of "
+			    "its namespace or of all) is exceeded",
 			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
 			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
@@ -522,7 +524,7 @@ static int judge(const struct cluster_fetch *f, const struct pod_facts *p, struc
 	if (strcmp(p->node, node) == 0)
 		return 0;
 	if (!*p->node)
-		return err_kind(e, ERR_AGAIN, -EAGAIN, "pod '%s' is not bound to a node yet",
+		return err_kind(e, ERR_AGAIN, -ESTALE, "pod '%s' is not bound to a node yet",
 				f->message);
 	return err_kind(e, ERR_CONF, -EXDEV,
 			"pod '%s' is on node '%s', and this agent's node is '%s': set NODE_NAME, "

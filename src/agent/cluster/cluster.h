@@ -127,8 +127,8 @@ struct cluster_nad {
 	/*
 	 * `missing`: the resource that no node has (spec/missing_resource.h), as reported by the
 	 * controller; NULL: the controller reports none. `group`: value of the annotation by which
-	 * pods request the network; "": the annotation is missing or not printable; NULL if
-	 * `missing` is NULL.
+	 * pods request the network; "": the annotation is missing, not printable or longer than 253
+	 * characters; NULL if `missing` is NULL.
 	 */
 	struct missing_resource *missing;
 	char *group;
@@ -148,7 +148,8 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
  * NULL: no pools were ever seen. The caller may limit the set to the node (pool_kube_cut());
  * each change of a pool makes a new set. */
 struct pool_set *cluster_pools(struct cluster *c);
-/* Returns the resourceVersion of a pool as last delivered by the watch; NULL: not delivered yet. */
+/* Returns the resourceVersion of a pool as last delivered by the watch; NULL: the pool does not
+ * exist, or the watch has not delivered it yet. */
 const char *cluster_pool_version(const struct cluster *c, const char *pool);
 /* Returns true if the pools are from pools.json, because the API server has not delivered them
  * yet. */

@@ -15,7 +15,7 @@ enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
 /* --- building the pool set --- */
 
-/* Logs each error once, not at each change of a pool. */
+/* Logs the errors of all pools in one line when they change, not at each change of a pool. */
 static void report_error(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;
@@ -25,7 +25,7 @@ static void report_error(struct cluster *c)
 	for (size_t i = 0; i < s->n_out; i++)
 		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].cause);
 	if (s->n_out && log_once(&c->complaint, b.p))
-		log_error("ignoring invalid pools", LOG_S("error", b.p));
+		log_error("ignoring invalid pools or reserved addresses", LOG_S("error", b.p));
 	else if (!s->n_out && log_once_clear(&c->complaint))
 		log_info("all pools are valid");
 }
@@ -42,8 +42,8 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 
 /* --- the file pools.json --- */
 
-/* Returns whether pools and reserved addresses are known. If the CRD of reserved addresses is not
- * installed, there are none. */
+/* Returns whether pools and reserved addresses are known. If the CRD of reserved addresses is
+ * not installed, there are no reserved addresses. */
 static bool is_known(const struct cluster *c)
 {
 	return kube_cache_synced(c->objects, CLUSTER_POOLS) &&
@@ -98,8 +98,8 @@ static char *file_text(const struct cluster *c)
 	buf_str(&b, "\n]}\n");
 	if (!b.over)
 		return buf_take(&b);
-	log_error("failed to save pools, too many for one file: after a restart no pool is known "
-		  "until the API server is available",
+	log_error("failed to save pools, too many for one file: until the API server is "
+		  "available, a restarted agent has only the pools saved before, if any",
 		  LOG_I("pools", (int64_t)n));
 	buf_done(&b);
 	return NULL;
@@ -114,8 +114,8 @@ static void save(void *arg)
 	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
 		return;
 	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
-		log_error("failed to save pools: after a restart no pool is known until the API "
-			  "server is available",
+		log_error("failed to save pools: until the API server is available, a restarted "
+			  "agent has only the pools saved before, if any",
 			  LOG_S("error", e.text));
 		return;
 	}

@@ -71,8 +71,8 @@ static bool has_key(const struct documents *d, const char *key)
 	return false;
 }
 
-/* Returns whether a key is a valid file name. The API server refuses other keys; here they could be
- * paths outside of the directory. */
+/* Returns whether a key may be a file name here: it has no '/', which could lead out of the
+ * directory (the API server refuses such keys), and does not begin with '.'. */
 static bool is_file_name(const char *key)
 {
 	return *key && *key != '.' && !strchr(key, '/');
@@ -123,10 +123,11 @@ static void report(struct configmap *c, const char *text)
 	if (!log_once(&c->reported, text))
 		return;
 	line = xasprintf("%s; %s", text,
-			 file_exists(conf->root, c->dir) ? "the ConfigMap's last valid version "
-							   "stays in force"
-							 : "no valid version of the ConfigMap has "
-							   "been read");
+			 file_exists(conf->root, c->dir)
+				 ? "the ConfigMap's last valid version "
+				   "stays in force"
+				 : "no valid version of the ConfigMap is in "
+				   "force");
 	log_error(line);
 	if (conf->event)
 		conf->event(conf->arg, true, line);

@@ -136,7 +136,8 @@ static void failed(struct host_drift *d, const struct err *e)
 	 * condition to remove either. */
 	if (!d->refused && *d->sent.reason)
 		log_warn("cannot write the Node's condition " HOST_DRIFT_CONDITION
-			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",
+			 "; if the API server denies it, allow the agent to 'get' nodes and to "
+			 "'patch' nodes/status",
 			 LOG_S("error", e->text));
 	d->refused = *d->sent.reason;
 	d->retry_ms = loop_now_ms(kube_loop(d->conf.kube)) + host_drift_retry_ms(e->code);

@@ -71,7 +71,8 @@ void host_drift_stopped(struct host_drift_state *ret);
 /*
  * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift
  * was ever reported. Returns false if the condition is up to date. The patch fails if another
- * writer changes the condition at the same time; the next check computes it again.
+ * writer has moved the condition to another index since the Node was read; a later check computes
+ * the patch again.
  */
 bool host_drift_plan(const struct host_drift_state *s, const struct json *node, int64_t now_ms,
 		     struct kube_patch *patch);

@@ -14,7 +14,8 @@
 enum {
 	PIDS_MAX = 16384,    /* limit of processes read per device */
 	TEXT_MAX = 64 << 10, /* size limit of a file in /proc/PID */
-	/* lowest memlock limit that suffices; `unirail doctor` warns below the same limit */
+	/* lowest memlock limit, in bytes, that suffices; `unirail doctor` warns below the same
+	 * limit */
 	MEMLOCK_MIN = 64 << 20,
 	CAP_IPC_LOCK_BIT = 14,
 	PORT_ACTIVE = 4,

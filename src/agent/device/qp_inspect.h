@@ -38,7 +38,7 @@ struct qp_target {
 	char reason[QP_REASON_MAX]; /* result for QP_NONE and QP_UNKNOWN: cause and remedy */
 };
 
-/* Sets the results (state, reason) of all elements. -EPROTONOSUPPORT: the kernel has no RDMA. */
+/* Sets the results (state, reason) of all elements. */
 int qp_inspect(struct nl_wire *w, const struct root *r, struct qp_target *v, size_t n,
 	       struct err *e);
 

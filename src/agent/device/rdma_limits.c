@@ -120,7 +120,8 @@ static int apply_one(const struct rdma_limits_conf *c, const char *dir,
 		return err_set(
 			e, -ENOENT,
 			"pod %s/%s has no control group below '%s': mount the host's '" CGROUP_DIR
-			"' there, as deploy/agent.yaml does; the groups of cgroup v1 need runc 1.1 or later",
+			"' at the same path, as deploy/agent.yaml does; the groups of cgroup v1 "
+			"need runc 1.1 or later",
 			l->ns, l->pod, dir);
 	r = cgroup_rdma_get(c->root, group->path, l->device, &now, e);
 	if (r == 0 && now.handles == l->limit.handles && now.objects == l->limit.objects)
@@ -170,9 +171,9 @@ static void report(struct rdma_limits *l)
 }
 
 /*
- * Stores the failure of this round (NULL: none). A failure is reported once it has lasted GRACE_MS;
- * another text is a new failure, so short failures of pods that start one after another do not add
- * up to a report.
+ * Stores the failure of this round (NULL: none). judge() reports a failure that has lasted GRACE_MS
+ * (-EOPNOTSUPP: at once; kind ERR_AGAIN: never); another text is a new failure, so short failures
+ * of pods that start one after another do not add up to a report.
  */
 static void set_failure(struct rdma_limits *l, const char *text, int64_t now)
 {

@@ -56,8 +56,8 @@ struct rdma_limit {
 	struct cgroup_rdma limit;
 };
 
-/* Pure: computes the limits of all pods in `list`, in the order of pods and devices. The caller
- * frees *ret. */
+/* Pure: computes the limits of all pods in `list` that have not ended, sorted by namespace, pod
+ * and device. The caller frees *ret. */
 void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres_list *list,
 			struct rdma_limit **ret, size_t *n);
 /* Sets the limits that differ. Returns the number of limits that could not be set; e then has

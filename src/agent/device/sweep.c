@@ -62,7 +62,7 @@ static struct known *find(const struct device_sweep *s, const char *name)
 	return s->n ? bsearch(&key, s->v, s->n, sizeof(key), by_name) : NULL;
 }
 
-/* Returns the resource, added if missing; NULL: the list is full. */
+/* Adds a resource that is not in the list yet. NULL: the list is full, or the name is too long. */
 static struct known *add(struct device_sweep *s, const char *name, int64_t now_ms)
 {
 	if (s->n == RESOURCES_MAX || strlen(name) >= RESOURCE_BYTES)
@@ -262,8 +262,9 @@ size_t device_sweep_plan(struct device_sweep *s, const struct json *node, int64_
 
 static void report(const struct device_sweep *s, const char *name)
 {
-	auto_free char *text = xasprintf("extended resource '%s' removed from the Node: no device "
-					 "plugin of unirail serves it any more",
+	auto_free char *text = xasprintf("extended resource '%s' removed from the Node: its "
+					 "capacity is 0, and no device plugin of unirail serves "
+					 "it",
 					 name);
 
 	log_info("stale extended resource removed from the Node", LOG_S("resource", name));

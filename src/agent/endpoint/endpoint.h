@@ -4,8 +4,9 @@
 
 /*
  * A SpiderEndpoint as Spiderpool defines it: all addresses of a pod in one object, named like the
- * pod or the KubeVirt VM (spec/identity.h). Unless its addresses are retained, the object has the
- * pod as owner and is deleted with the pod. Pure functions: they convert leases to JSON.
+ * pod or the KubeVirt VM (spec/identity.h). Unless the addresses are retained when the pod is
+ * deleted, the object has the pod as owner and is deleted with the pod. Pure functions: they
+ * convert leases to JSON.
  */
 
 #include "ipam/journal/lease.h"

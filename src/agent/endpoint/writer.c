@@ -21,8 +21,8 @@ enum { AGAIN_MS = 1000, AGAIN_MOST_MS = 15 * 1000 };
 /* An existing endpoint written by this node. */
 struct endpoints_there {
 	char *status;
-	/* loop time since which no pod of this node has the endpoint's addresses; 0: a pod has
-	 * them, or this was not checked yet */
+	/* loop time since which this node's journal has no address under the endpoint's name; 0:
+	 * it has one, or this was not checked yet */
 	int64_t idle_since;
 	bool requested; /* a pod on another node requests its addresses */
 };
@@ -69,8 +69,8 @@ static void drop_there(void *value)
 	free(((struct endpoints_there *)value)->status);
 }
 
-/* Queues the endpoint for a comparison. If its last write has failed, it is already queued and
- * waits for the end of its backoff. */
+/* Queues the endpoint for a comparison, unless workqueue_retry() has already queued it after a
+ * failed write: it then waits for the end of its backoff. */
 static void compare(struct endpoints *e, const char *ns, const char *name)
 {
 	struct work *w = workqueue_get(e->queue, ns, name);

@@ -126,10 +126,9 @@ static void drop_all(struct gc *g)
 
 /* --- scan of the journal --- */
 
-/*
- * Returns whether the time for the pod's termination is over: only its object still exists, because
- * of a finalizer, or because the kubelet lost the pod.
- */
+/* Returns whether the grace period of the pod's deletion is over; always false for a static pod.
+ * Usually only the pod's object still exists then, because of a finalizer, or because the
+ * kubelet lost the pod. */
 static bool is_over(const struct pod_facts *p)
 {
 	int64_t ends;
@@ -256,10 +255,11 @@ static void give_back(struct suspect *s, struct ipam *store)
 	if (m && r < 0)
 		m->gc_failed++;
 	if (r < 0)
-		log_error("failed to release addresses of a deleted pod, will retry",
+		log_error("failed to release addresses of a deleted or finished pod, will retry",
 			  LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("error", e.text));
 	else
-		log_info("released addresses of a deleted pod that got no DEL",
+		log_info("released addresses of a deleted pod, or of one that has finished, for "
+			 "which no DEL arrived",
 			 LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("uid", s->uid),
 			 LOG_S("container_id", s->container), LOG_S("reason", s->cause),
 			 LOG_I("addresses", r));

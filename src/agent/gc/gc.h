@@ -4,7 +4,7 @@
 
 /*
  * Releases addresses of deleted pods for which no CNI DEL arrived: the node lost power, or the
- * container runtime lost its state.
+ * container runtime lost its state. A pod that has finished counts as deleted.
  *
  * A container's addresses are released when all of this is true for the grace time: the watch of
  * this node's pods is up to date and shows no pod of that UID that still runs; the container's

@@ -146,7 +146,7 @@ static void judge(struct retained *k)
 	struct owner *h = find(k, k->ns, k->name);
 
 	if (h && identity_is_over(k->name, &k->conf.identity, &k->q.set, &k->q.machine)) {
-		h->cause = "no pod of that name will be created";
+		h->cause = "no StatefulSet or KubeVirt machine retains addresses for that name";
 	} else if (h && k->place.n && strcmp(k->place.node, k->conf.node) != 0) {
 		migration_place_done(&h->place);
 		h->place = k->place;

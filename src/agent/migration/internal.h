@@ -23,8 +23,9 @@ struct import {
 	int64_t requested_ms; /* loop time of the last request of its pod */
 	/* state of the current round, which tries each address once */
 	bool in_round;
-	size_t at;	    /* index of the current address in place.v */
-	bool tried;	    /* a request for the current address was sent */
+	size_t at; /* index of the current address in place.v */
+	/* the operation that migration_next() required for the current address was tried */
+	bool tried;
 	bool open;	    /* some addresses of the name may become available later */
 	bool waits;	    /* the name's SpiderEndpoint already has a request for its addresses */
 	char owner[254];    /* node to request the addresses from; "": none */

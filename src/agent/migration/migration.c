@@ -83,7 +83,8 @@ int migration_wait(struct migration *h, struct ipam *store, const struct identit
 	return err_kind(e, ERR_AGAIN, -EAGAIN, "retained addresses of '%s/%s': %s", owner->ns,
 			owner->name,
 			c->cause ? c->cause
-				 : "the pod's SpiderEndpoint is not read from the API server yet");
+				 : "the import of the addresses in the pod's SpiderEndpoint "
+				   "still waits for the API server");
 }
 
 static void import_free(struct import *c);
@@ -352,13 +353,13 @@ static void request(struct import *c)
 	c->call = kube_send(c->h->conf.kube, &r, on_requested, c);
 }
 
-/* Returns whether the pod still exists. After its deletion this node must not request its
- * addresses, because the next pod of the name may be on another node. */
+/* Returns whether the pod exists and is not being deleted. After its deletion this node must not
+ * request its addresses, because the next pod of the name may be on another node. */
 static bool is_wanted(const struct import *c)
 {
 	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
 
-	if (!p) /* the watch has not delivered it yet */
+	if (!p) /* the pod was deleted, or the watch has not delivered it yet */
 		return migration_now(c->h) - c->requested_ms < DELETED_MS;
 	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
 }
@@ -507,7 +508,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		h->conf.touch(h->conf.arg);
 }
 
-/* Logs nothing: agent/endpoint/writer.c watches the same kind of object and logs the error. */
+/* Logs nothing: agent/endpoint/writer.c, which watches the same kind of object, logs a missing
+ * permission, and the cluster cache logs other errors. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg, (void)cause;
@@ -624,11 +626,13 @@ static void forget(const struct block_table *t, struct ipam *store)
 		if (!migration_is_stale(t, &leases->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
-			log_error("failed to remove from the journal an address exported to "
-				  "another node",
+			log_error("failed to remove from the journal an address that was "
+				  "exported to another node, or whose block this node no longer "
+				  "has",
 				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
 		else
-			log_info("exported a retained address to another node",
+			log_info("exported a retained address to another node, or no longer has "
+				 "the address's block",
 				 LOG_S("address", ip_str(&ip, text)));
 	}
 }

@@ -141,7 +141,8 @@ static void put_devices(const struct nets_request *a, const struct kubelet *k, s
 
 /* Runs in a child process, because the kubelet may be slow: one query for all waiting requests.
  * Writes for each request a line "#" with its `seq`, followed by the lines of allocated_print(),
- * or by one line "!" with an error. */
+ * or by one line "!" with an error. If the query itself fails, writes only its error and returns
+ * 1. */
 static int find_devices(void *arg)
 {
 	const struct nets *n = arg;

@@ -16,8 +16,9 @@
  * only to the pod of that UID; while the API server is unavailable, it is retried for at most
  * NETS_STATUS_MS. Only the last status of a pod counts. It is dropped when the pod is deleted. The
  * file that the CNI process left in POD_STATUS_DIR of stateDir is removed when the status is
- * written or dropped. Files that were not reported (the CNI process could not connect to the agent,
- * or the agent ended before) are processed when the pods are known, and once a minute.
+ * written or dropped. Files without a pending patch (the CNI process could not connect to the
+ * agent, the agent ended before it wrote the patch, or the retries ended) are processed when the
+ * pods are known, and once a minute.
  */
 
 #include "agent/cluster/cluster.h"
@@ -47,7 +48,8 @@ struct nets *nets_new(const struct nets_conf *c);
  * pending statuses are not written. */
 void nets_free(struct nets *n);
 
-/* Answers q later. Takes over doc, which owns the strings of w. */
+/* Answers q, before it returns or later. Takes over doc, which owns ns, name and the strings of
+ * w. */
 void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
 		  const char *name, const struct net_request *w);
 

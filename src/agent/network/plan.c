@@ -85,8 +85,8 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 }
 
 /* A definition in multusNamespace counts as written by an administrator, since the default networks
- * come from there, unless an annotation of that namespace denies trust, as in the admission
- * webhook. */
+ * come from there, unless an annotation of that namespace denies trust or the cache does not
+ * have the namespace, as in the admission webhook. */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {

@@ -55,10 +55,10 @@ static void lose(struct nri *n, const char *cause)
 
 	close_connection(n);
 	if (was || n->conf.fd >= 0)
-		log_warn(
-			"the container runtime closed the NRI connection: new containers with RDMA "
-			"devices keep the runtime's memlock limit until the connection is restored",
-			LOG_S("socket", n->conf.socket), LOG_S("error", cause));
+		log_warn("the NRI connection to the container runtime ended: new containers with "
+			 "RDMA devices keep the runtime's memlock limit until unirail's NRI "
+			 "plugin is connected again",
+			 LOG_S("socket", n->conf.socket), LOG_S("error", cause));
 	if (n->conf.fd < 0)
 		connect_later(n);
 	else if (n->conf.ended)
@@ -100,9 +100,10 @@ static void log_adjusted(const struct nri_create *c, const struct nri_adjustment
 static void log_mixed_gid(const struct nri_create *c)
 {
 	log_limited(LOG_WARN, 1,
-		    "the rails of a pod have different GID indices, so NCCL_IB_GID_INDEX is "
-		    "not set: give the pod's rails the same number of addresses, or set "
-		    "NCCL_IB_HCA to rails with the same GID index",
+		    "the rails of a pod have different GID indices, so unirail does not set "
+		    "NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX and NVSHMEM_IB_GID_INDEX: give the "
+		    "pod's rails the same number of addresses, or set NCCL_IB_HCA to rails with "
+		    "the same GID index, and NCCL_IB_GID_INDEX to that index",
 		    LOG_S("pod", nri_create_pod(c)));
 }
 
@@ -314,10 +315,11 @@ static void on_retry(void *arg)
 		return;
 	close_connection(n);
 	if (!n->absent_logged) {
-		log_info(
-			"no NRI on this node: containers with RDMA devices keep the container runtime's "
-			"memlock limit; containerd 1.7 has NRI disabled by default, 2.0 and CRI-O enabled",
-			LOG_S("socket", n->conf.socket), LOG_S("error", e.text));
+		log_info("cannot connect to the container runtime's NRI socket: containers with "
+			 "RDMA devices keep the runtime's memlock limit; NRI is disabled by "
+			 "default in containerd 1.7, and enabled by default in containerd 2.0 and "
+			 "CRI-O",
+			 LOG_S("socket", n->conf.socket), LOG_S("error", e.text));
 		n->absent_logged = true;
 	}
 	connect_later(n);

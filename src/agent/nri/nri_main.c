@@ -31,8 +31,8 @@ static const struct opt opts[] = {
 	 "limit of locked memory: unlimited, a number of bytes, or no (do not change it)",
 	 O(memlock), 0, 0},
 	{"no-environment", 0, OPT_FLAG, NULL,
-	 "do not set the environment variables of NCCL, "
-	 "UCX, NVSHMEM and Gloo in containers",
+	 "do not set the environment variables of NCCL (except NCCL_NET, see --nccl-net), UCX, "
+	 "NVSHMEM, Gloo and unirail (UNIRAIL_*) in containers",
 	 O(no_environment), 0, 0},
 	{"nccl-net", 0, OPT_CHOICE, "auto|IB",
 	 "IB: set NCCL_NET=IB in all containers with RDMA devices, so that NCCL fails instead of "
@@ -54,8 +54,8 @@ const struct cmd nri_cmds[] = {
 	{0},
 };
 
-/* Returns the descriptor of the connection that the runtime passes; -1: none, or an error (e is
- * set). */
+/* Returns the descriptor of the connection that the runtime passes. Negative: the variable is
+ * not set, or an error (only then e is set). */
 static int inherited(struct err *e)
 {
 	const char *text = getenv(NRI_FD_VARIABLE);
@@ -65,7 +65,9 @@ static int inherited(struct err *e)
 		return -1;
 	if (num_i64(span_of(text), 0, 1 << 20, &fd) < 0)
 		return err_set(e, -EINVAL,
-			       "variable " NRI_FD_VARIABLE " is '%.32s', expected a number", text);
+			       "variable " NRI_FD_VARIABLE " is '%.32s', expected a descriptor "
+			       "number",
+			       text);
 	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return err_sys(e, -errno, "descriptor %d of " NRI_FD_VARIABLE, (int)fd);
 	return (int)fd;

@@ -151,7 +151,7 @@ char *demo_route_describe(const struct demo_facts *f, const struct route *r)
 	return buf_take(&b);
 }
 
-/* --- state as lines of text, compared before ADD and after DEL --- */
+/* --- state as lines of text: the lines before ADD are compared with those after DEL --- */
 
 struct lines {
 	char **v;
@@ -210,7 +210,7 @@ static struct lines lines_of(const struct demo_facts *f)
 		}
 	address_lines(&l, f);
 	if (f->marks)
-		add_line(&l, "nf_tables", xstrdup("table 'inet unirail'"));
+		add_line(&l, "nf_tables", xstrdup("rules that mark replies"));
 	qsort(l.v, l.n, sizeof(*l.v), str_order);
 	return l;
 }
@@ -305,9 +305,7 @@ int demo_facts_compare(struct demo *d, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/*
- * Checks that the namespace of an attached pod has the expected links, addresses, rules and routes.
- */
+/* --- checks that the namespace of an attached pod has the expected state --- */
 
 static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 			const struct ipaddr *gw)
@@ -358,7 +356,8 @@ static void expect_nic(struct demo *d, const struct demo_pod *p, size_t nic)
 	}
 	expect_link(d, p, n, l);
 	if (!demo_link_ip(&p->facts, n->pod_if, &own) || !ipnet_contains(&n->node, &own.ip)) {
-		demo_problem(d, "%s: '%s' has no address of its rail", p->name, n->pod_if);
+		demo_problem(d, "%s: '%s' has no IPv4 address in the subnet of its master", p->name,
+			     n->pod_if);
 		return;
 	}
 	if (nic > 0)
@@ -369,8 +368,10 @@ static void expect_nic(struct demo *d, const struct demo_pod *p, size_t nic)
 			     "'%s'",
 			     p->name, n->pod_if);
 	else if (!has_default(&p->facts, table, l->index, &n->gateway))
-		demo_problem(d, "%s: table %u has no default route through '%s'", p->name, table,
-			     n->pod_if);
+		demo_problem(d,
+			     "%s: table %u has no default route through '%s' with the "
+			     "expected gateway",
+			     p->name, table, n->pod_if);
 }
 
 void demo_facts_expect(struct demo *d, size_t pod)
@@ -382,7 +383,8 @@ void demo_facts_expect(struct demo *d, size_t pod)
 	if (!link_find(p->facts.links, p->facts.n_links, "veth0"))
 		demo_problem(d, "%s: 'veth0', the link to the node, is missing", p->name);
 	if (!p->facts.marks)
-		demo_problem(d, "%s: the nf_tables rules that mark replies are missing", p->name);
+		demo_problem(d, "%s: the nf_tables rules that mark replies are missing or changed",
+			     p->name);
 }
 
 /*

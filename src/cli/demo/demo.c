@@ -322,8 +322,8 @@ static int spawn(struct demo *d, int in, int out, char *const env[], struct demo
 	return r;
 }
 
-/* Sets the error to the message of the error object that the plugin wrote to stdout, in one
- * line. */
+/* Sets the error: the signal that ended the plugin, or its exit status and the message of the
+ * error object that it wrote to stdout. */
 static int failed(const char *command, const struct demo_call *c, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -184,10 +184,8 @@ static int try_macvlan(struct nl_wire *w, struct err *e)
 	return nl_batch_commit(w, del, e);
 }
 
-/*
- * The fabric carries IPv4 only: link-local addresses that appear and disappear would disturb the
- * comparison of the state before and after.
- */
+/* Disables IPv6 in a namespace: fabric and node use IPv4 only, and the kernel then adds no
+ * link-local addresses and routes there. */
 static int no_ipv6(struct demo *d, int ns, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -224,7 +222,7 @@ int demo_fabric_build(struct demo *d, struct err *e)
 
 #define KEEP_DIR  "/run/unirail-demo"
 #define KEEP_NS	  "/run/netns/unirail-demo-"
-#define KEEP_HINT "'unirail demo --clean' removes it"
+#define KEEP_HINT "if it exists, 'unirail demo --clean' removes it"
 
 /* Numbers of include/uapi/linux/capability.h, which only kern/ may include. */
 enum { CAP_NET_ADMIN_BIT = 12, CAP_NET_RAW_BIT = 13, CAP_SYS_ADMIN_BIT = 21 };

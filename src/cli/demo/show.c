@@ -274,7 +274,7 @@ static void show_verdict(const struct demo *d)
 	       d->n_problems ? "FAILED" : "passed", DEMO_PODS, (int)d->opt.rails, answered,
 	       d->n_pings);
 	if (!d->opt.keep && d->n_leftovers)
-		printf(", %zu objects left behind", d->n_leftovers);
+		printf(", %zu differences from the state before the attachment", d->n_leftovers);
 	else if (!d->opt.keep)
 		printf(", nothing left behind");
 	if (d->n_problems)

@@ -39,15 +39,17 @@ static const struct opt opts[] = {
 	 AT(skip_existing)},
 	{"cni-conf-dir", 0, OPT_STR, "DIR",
 	 "generate the CNI configuration for the container runtime in this directory, which must "
-	 "have the same path in a container as on the node "
-	 "(" PATH_CNI_CONF "); without this option none is generated",
+	 "have the same path in a container as on the node (usually " PATH_CNI_CONF
+	 "); without this option none is generated",
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
-	 "file name of the generated CNI configuration, which must sort before all other files of "
-	 "the directory; empty: do not generate it (UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
+	 "file name of the generated CNI configuration, which must sort before all other files "
+	 "of the directory; empty: do not generate it, and remove generated files "
+	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH",
-	 "path of the agent's socket, for the generated CNI configuration (" PATH_AGENT_SOCKET ")",
+	 "path of the agent's socket, for the generated CNI configuration and for --uninstall (" PATH_AGENT_SOCKET
+	 ")",
 	 AT(socket)},
 	{"uninstall", 0, OPT_FLAG, NULL,
 	 "remove the installed files and links and restore the files that they replaced; with "
@@ -57,8 +59,8 @@ static const struct opt opts[] = {
 	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
 	 AT(purge)},
 	{"stay", 0, OPT_FLAG, NULL,
-	 "after --uninstall wait for SIGTERM: a pod that runs this command is ready once the "
-	 "removal is done",
+	 "after success wait for SIGTERM or SIGINT, so that the container that runs this command "
+	 "does not end",
 	 AT(stay)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of all links, change nothing", AT(list)},
 	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
@@ -286,7 +288,8 @@ static void drop_dir(const struct root *r, const char *dir)
 /*
  * Changes the CNI configuration. A removal does this before it removes the links (after: false), so
  * that the runtime no longer calls them; an installation does it when all links exist (after:
- * true). A purge comes last. A removal with --cni-conf-dir or --purge first fails if an agent runs.
+ * true). A purge comes last. Before a removal with --cni-conf-dir or --purge the function checks
+ * that no agent runs, except with --dry-run.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -426,7 +429,7 @@ int install_main(int argc, char **argv)
 	return 1;
 }
 
-/* Computes the plan from the state of the directory. Pure. */
+/* --- the plan, computed from the state of the directory without side effects --- */
 
 static bool same(const struct install_thing *a, const struct install_thing *b)
 {
@@ -509,8 +512,8 @@ static int refused(const struct refusals *no, struct err *e)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not installed by unirail: %s; --replace renames each to "
 				"NAME" INSTALL_BACKUP
-				", --skip-existing leaves them in place, --links "
-				"selects others",
+				", --skip-existing leaves all except 'unirail' in place, --links "
+				"selects the links to install",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
@@ -565,7 +568,8 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	if (n->now.have == HAVE_NOTHING || is_from_unirail(n)) {
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
-		/* The file exists already, because an interrupted removal has restored it. */
+		/* The original file is in place: an interrupted removal has restored it, or an
+		 * interrupted installation has not replaced it yet. */
 		if (same(&n->backup, &n->noted))
 			step(p, DO_FORGET, n);
 	} else {

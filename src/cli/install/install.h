@@ -3,9 +3,9 @@
 #define UNIRAIL_CLI_INSTALL_INSTALL_H
 
 /*
- * `unirail install`: reads the state of the directory and the record of the last installation
- * (manifest.c), computes a plan by pure functions, and carries it out with one swap (install.c,
- * swap.h).
+ * `unirail install`: reads the state of the directory of CNI plugins and the record of the last
+ * installation (manifest.c), computes a plan by pure functions, and carries it out with one swap
+ * (install.c, swap.h).
  *
  * The record is .unirail-install.json in the directory:
  *
@@ -58,7 +58,7 @@ enum install_do {
 	DO_LINK,    /* link the name to unirail */
 	DO_RESTORE, /* rename NAME.before-unirail to the name */
 	DO_REMOVE,  /* remove the name */
-	DO_FORGET,  /* remove NAME.before-unirail, whose file was already restored */
+	DO_FORGET,  /* remove NAME.before-unirail: the original file is already under its name */
 };
 
 struct install_step {
@@ -116,7 +116,8 @@ struct install_node {
 	const char *socket;		  /* the agent's */
 	bool dry_run;
 	struct buf messages; /* messages of the steps, one line per step */
-	/* reason why the runtime does not use the configuration now; empty: the runtime uses it */
+	/* reason why the runtime does not use the configuration now; empty: the runtime uses it,
+	 * or no configuration was requested */
 	struct buf reason;
 };
 

@@ -146,7 +146,8 @@ static bool keeps(const struct install_plan *p, const struct install_name *n)
 	return false;
 }
 
-/* Returns the content of NAME.before-unirail after the plan; NULL: no such file. */
+/* Returns the content that the record lists for NAME.before-unirail; NULL: the record lists
+ * none. */
 static const struct install_thing *backup_of(const struct install_name *n,
 					     const struct install_plan *p)
 {

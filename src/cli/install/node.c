@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of an installation outside of the directory of plugins. With --cni-conf-dir: the
- * runtime's CNI configuration; its removal also deletes the CDI specifications, because they name
- * the binary as a hook. With --purge: the agent's socket and state.
+ * runtime's CNI configuration; with --uninstall also the CDI specifications are deleted, because
+ * they name the binary as a hook. With --purge: the agent's socket and state.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -67,6 +67,15 @@ static int write_config(struct install_node *n, const struct cni_config_files *f
 	return r;
 }
 
+/* A missing directory is not an error: there is nothing to remove. */
+static int none_if_absent(int r, struct err *e)
+{
+	if (r != -ENOENT)
+		return r;
+	err_clear(e);
+	return 0;
+}
+
 /* --- CDI specifications --- */
 
 static int remove_cdi_file(struct install_node *n, const char *path, struct err *e)
@@ -85,11 +94,11 @@ int install_node_remove_cdi(struct install_node *n, struct err *e)
 {
 	char **names = NULL;
 	size_t count = 0;
-	int r = 0;
+	int r;
 
-	/* A missing directory is not an error: there is nothing to remove. */
-	if (dir_list(n->root, PATH_CDI, &names, &count, NULL) < 0)
-		return 0;
+	r = dir_list(n->root, PATH_CDI, &names, &count, e);
+	if (r < 0)
+		return none_if_absent(r, e);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		auto_free char *path = xasprintf(PATH_CDI "/%s", names[i]);
 
@@ -178,10 +187,10 @@ static int empty(int fd, int depth, struct err *e)
 
 static int purge_dir(struct install_node *n, const char *path, struct err *e)
 {
-	int fd = file_open(n->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, NULL), r;
+	int fd = file_open(n->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e), r;
 
 	if (fd < 0)
-		return 0;
+		return none_if_absent(fd, e);
 	say(n, "empty", path);
 	if (n->dry_run) {
 		close(fd);

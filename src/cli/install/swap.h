@@ -5,9 +5,9 @@
 /*
  * Changes several names of one directory together. New content is first written to temporary files,
  * so on a full disk the call fails before any name changes. swap_commit() gives existing files a
- * second name; then each name changes by one rename, in the order requested. If a rename fails,
- * swap_commit() reverts the earlier renames, which needs no disk space. A process that opens a
- * replaced name finds the old or the new file, never none.
+ * second name; then each name changes by one rename or unlink, in the order requested. If one of
+ * these calls fails, swap_commit() reverts the earlier ones, which needs no disk space. A process
+ * that opens a replaced name finds the old or the new file, never none.
  *
  * 	swap_open(&s, root, "/opt/cni/bin", &e)		locks the directory (flock) until swap_close
  * 	swap_text(&s, "a", text, 0644, &e)

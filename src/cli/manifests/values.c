@@ -75,10 +75,9 @@ static struct json_tree *scalar_of(const char *text)
 	return ret;
 }
 
-/*
- * Sets b to the text from *at up to one of the characters `stops`, without backslashes; returns
- * that character, 0 at the end.
- */
+/* Sets b to the text from *at up to one of the characters `stops`, without the backslashes that
+ * escape a character, and moves *at to its end; returns that character, 0 at the end of the
+ * text. */
 static char word(const char **at, const char *stops, struct buf *b)
 {
 	buf_reset(b);
@@ -177,8 +176,9 @@ static int set_one(struct json_tree *t, const char **at, struct err *e)
 	}
 	return err_set(
 		e, -EINVAL,
-		"the path is too deep, leads through a value that is not an object, or skips an "
-		"item of a list: expected a.b=value or a.list[0].b=value");
+		"the path is too deep, has an invalid index or no '.' after ']', leads through a "
+		"value that is not an object, or skips an item of a list: expected a.b=value or "
+		"a.list[0].b=value");
 }
 
 int values_add_set(struct json_tree *into, const char *text, struct err *e)
@@ -213,7 +213,8 @@ const struct json *values_get(const struct json *values, const char *path)
 	return json_kind(values) == JSON_NULL ? NULL : values;
 }
 
-/* Returns whether YAML and a settings file accept the text without quotes. */
+/* Returns whether the text consists of characters that need no quotes in YAML and in a settings
+ * file, and does not end with ':'. */
 static bool values_plain(const char *text)
 {
 	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -246,10 +247,8 @@ static size_t lower_bound(const struct check *c, const char *path)
 	return LOWER_BOUND(i, c->n, strcmp(c->v[i].path, path) < 0);
 }
 
-/*
- * Reports the unknown key whose path is `place`, and suggests the most similar key of the same
- * object.
- */
+/* Reports the unknown key whose path is `place`, and suggests the most similar key of the same
+ * object if one is similar enough. */
 static int unknown_key(const struct check *c, const char *place, struct err *e)
 {
 	const char *dot = strrchr(place, '.'), *name = dot ? dot + 1 : place, *near;
@@ -367,7 +366,8 @@ static int check_string(const char *text, const struct json *v, const struct jso
 	if (json_get(rule, "note") || json_get(rule, "json") || json_get(rule, "one"))
 		return 0;
 	if (!values_plain(text))
-		return json_wants(v, place, "letters, digits and ._/+=-:", e);
+		return json_wants(v, place, "letters, digits and ._/+=-: with no ':' at the end",
+				  e);
 	if (like && strncmp(text, like, prefix) != 0 && !json_same(v, json_get(rule, "d"))) {
 		auto_free char *what = xasprintf("a string that begins with "
 						 "%.*s",

@@ -26,10 +26,8 @@ int values_add_set(struct json_tree *into, const char *text, struct err *e);
  */
 void values_merge(struct json_tree *into, const struct json *from, bool drop_null);
 
-/*
- * Fails with ERR_CONF for an unknown key (suggests the most similar key), a wrong type, or a value
- * that is not allowed.
- */
+/* Fails with ERR_CONF for an unknown key (suggests a similar key, if there is one), a wrong
+ * type, or a value that is not allowed. */
 int values_check(const struct json *values, const struct json *rules, struct err *e);
 /* Returns the value at a path ("ipam.enableIPv4"); NULL: the value is absent or null. */
 const struct json *values_get(const struct json *values, const char *path);

@@ -346,8 +346,8 @@ static int check_address(const struct migrate_act *x, const struct migrate_addre
 	return r < 0 ? r
 	       : r   ? 0
 		     : err_set(e, -ENOENT,
-			       "the SpiderEndpoint of pod '%s/%s' lost address %s: 'unirail migrate "
-				 "undo' returns to Spiderpool",
+			       "the SpiderEndpoint of pod '%s/%s' was deleted or lost address "
+				 "%s: 'unirail migrate undo' returns to Spiderpool",
 			       a->ns, a->pod, ip_str(&a->ip, text));
 }
 
@@ -477,9 +477,8 @@ static int end_controller(const struct migrate_act *x, struct err *e)
 
 	if (r == 0)
 		r = wait_for(x, "unirail's controller ends", have_ended, &p, e);
-	/*
-	 * Without a controller, the API server would refuse every request that the webhooks select.
-	 */
+	/* Without a controller, the API server would refuse every request that a webhook with
+	 * failurePolicy Fail selects. */
 	if (r == 0)
 		r = delete (x, &kube_mutating_webhooks, NULL, p.owner, e);
 	if (r == 0)

@@ -327,7 +327,7 @@ static void add_network(struct migrate_cluster *c, const struct json *object)
 						 json_get_text(json_get(v, "spec"), "config")};
 }
 
-/* Returns whether a definition is SpiderIPBlock or one that unirail shares with other programs. */
+/* Returns whether the API group of a definition is Spiderpool's, Multus' or unirail's. */
 static bool is_shared(const struct json *definition)
 {
 	const char *group = json_get_text(json_get(definition, "spec"), "group");
@@ -337,8 +337,7 @@ static bool is_shared(const struct json *definition)
 }
 
 /* Adds a definition that Helm deletes with its release (its ANNOTATION_HELM_POLICY is not
- * "keep"). Does not copy the schema, which is not needed and nested deeper than a JSON document
- * may be. */
+ * "keep"). Does not copy the schema, which the plan does not need. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);

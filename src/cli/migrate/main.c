@@ -51,8 +51,8 @@ struct options {
 static const struct opt plan_opts[] = {ACCESS,
 				       VALUES,
 				       {"node", 0, OPT_STRS, "NODE",
-					"show only the step of this node; may be given several "
-					"times",
+					"do not show the steps of other nodes; may be given "
+					"several times",
 					AT(only)},
 				       OUTPUT,
 				       {0}};
@@ -83,8 +83,8 @@ static const struct opt undo_opts[] = {ACCESS, CHANGE, {0}};
 
 const struct cmd migrate_cmds[] = {
 	{"plan", NULL,
-	 "show the steps of the migration, change nothing; exit status 3 if there are "
-	 "any",
+	 "show the steps of the migration, change nothing; exit status 3 if there are steps and "
+	 "no problems",
 	 plan_opts, 0, 0},
 	{"apply", NULL,
 	 "carry out the steps of the migration, and record the originals' state in a "
@@ -114,7 +114,7 @@ static void print_lines(const char *title, const struct migrate_lines *l)
 
 static void print_text(const struct migrate_plan *p, const struct buf *remarks, const char *after)
 {
-	print_lines("Problems that prevent the migration", &p->problems);
+	print_lines("Problems that prevent the steps", &p->problems);
 	print_lines("Warnings", &p->warnings);
 	for (struct span rest = buf_span(remarks), line; span_cut(&rest, '\n', &line);)
 		if (line.n)

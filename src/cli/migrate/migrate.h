@@ -60,7 +60,8 @@ enum migrate_role {
 };
 
 /* A DaemonSet or Deployment of the originals (Spiderpool, Multus and the device plugins).
- * Strings and values of all structs are borrowed from `docs` and `texts` of migrate_cluster. */
+ * Strings and values of this and the other structs in migrate_cluster are borrowed from its
+ * `docs` and `texts`. */
 struct migrate_workload {
 	enum migrate_role role;
 	const char *ns, *name;
@@ -74,7 +75,7 @@ struct migrate_workload {
 struct migrate_node {
 	const char *name, *label; /* label: value of LABEL_MIGRATED; "": none */
 	bool ready, has_network, windows, files_label;
-	const char *reason; /* reason why the node is not ready */
+	const char *reason; /* message of the Node's condition Ready */
 	/* pods on this node of the originals' DaemonSets, except DaemonSets with an `owner` */
 	size_t originals;
 	bool planned; /* runs originals, has LABEL_MIGRATED, or is in the journal */
@@ -144,7 +145,7 @@ struct migrate_cluster {
 	size_t n_definitions;
 	const struct json **pools, **namespaces, **configs;
 	size_t n_pools, n_namespaces, n_configs;
-	const struct json *journal; /* journal of the migration; NULL: no migration was begun */
+	const struct json *journal; /* journal of the migration; NULL: there is none */
 	const char *agent_ns;	    /* namespace of a DaemonSet unirail-agent; NULL: none */
 	bool controller, controller_ready;
 };
@@ -168,7 +169,8 @@ const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel
 
 /*
  * Returns the values that give unirail the settings of the originals; the caller frees them.
- * Appends a line to *remarks for each setting that unirail does not have.
+ * Appends a line to *remarks for each setting that unirail does not have, and for each
+ * configuration that is missing or cannot be read.
  */
 struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *remarks);
 

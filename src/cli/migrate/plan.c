@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of `unirail migrate`, and the problems that prevent them. Pure. */
+/* The steps of `unirail migrate`, and the problems that prevent them. Sends no requests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -320,12 +320,12 @@ static void check_active(const struct migrate_cluster *c, struct migrate_plan *p
 		     xasprintf("unirail is installed in namespace '%s': use -n %s", ns, ns));
 	else if (ns && !c->journal)
 		line(&p->problems,
-		     xasprintf(
-			     "DaemonSet '%s/unirail-agent' exists, but this program did not create "
-			     "it: Spiderpool's agents and unirail's allocate the same addresses. "
-			     "Before the migration continue with Spiderpool alone: kubectl -n %s "
-			     "delete daemonset/unirail-agent deployment/unirail-controller",
-			     ns, ns));
+		     xasprintf("DaemonSet '%s/unirail-agent' exists, but there is no journal of a "
+			       "migration: Spiderpool's agents and unirail's allocate the same "
+			       "addresses. Before the migration continue with Spiderpool alone: "
+			       "kubectl -n %s delete daemonset/unirail-agent "
+			       "deployment/unirail-controller",
+			       ns, ns));
 }
 
 static void check_workloads(const struct migrate_cluster *c, struct migrate_plan *p)
@@ -755,8 +755,8 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 			continue;
 		s = step(p, UNDO_POOL, i, xasprintf("spiderippool '%s'", name));
 		s->current = xstrdup("has annotations of unirail");
-		s->desired = xstrdup("without annotations of unirail: a later migration reads "
-				     "status.allocatedIPs again");
+		s->desired = xstrdup("without the annotations that unirail added: a later "
+				     "migration reads status.allocatedIPs again");
 		s->body = xasprintf("{\"metadata\":{\"annotations\":{%s%s%s}}}",
 				    adopted ? "\"" ANNOTATION_ADOPTED "\":null" : "",
 				    adopted && prefix ? "," : "",

@@ -27,7 +27,8 @@ static const struct {
 	 "spiderpoolController.enableValidatingResourcesDeletedWebhook", JSON_BOOL},
 };
 
-/* Environment variables of the daemons; an absent one has the same default in both programs. */
+/* Environment variables of Spiderpool's agent and controller. For an absent variable the default
+ * of unirail's chart applies. */
 static const struct {
 	enum migrate_role role;
 	const char *name, *path;

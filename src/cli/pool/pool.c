@@ -103,7 +103,8 @@ static int say_damage(const struct report *o, const struct err *reason)
 		"%s\nno address is allocated or released until the journal is repaired: 'unirail "
 		"pool check --repair' writes a new journal with every intact record, reserves "
 		"addresses that it finds in damaged lines and in use by pods of this node "
-		"(libcni's cache, network namespaces), and renames the old file\n",
+		"(libcni's cache, network namespaces), and saves the old journal in a file "
+		"beside it\n",
 		reason->text);
 	return report_findings(o, NULL, &found, 1);
 }
@@ -227,7 +228,7 @@ int pool_main(int argc, char **argv)
 	return 1;
 }
 
-/* --- with --socket: in the agent --- */
+/* --- with --socket: the agent runs the command --- */
 
 enum { ANSWER_MAX = 2 * REPORT_MAX };
 

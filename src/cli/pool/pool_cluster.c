@@ -148,11 +148,11 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 
 	if (strcmp(cmd, "list") != 0 && strcmp(cmd, "show") != 0 &&
 	    (strcmp(cmd, "check") != 0 || t->o->repair))
-		return err_set(
-			e, -ENOTSUP,
-			"objects of the API server do not name the pod of an address, and "
-			"releasing an address needs its node: run this command there ('unirail "
-			"pool show POOL --kubeconfig FILE' prints the node)");
+		return err_set(e, -ENOTSUP,
+			       "with --kubeconfig or --context only list, show and check (without "
+			       "--repair) are possible: the other commands need the journal of one "
+			       "node: run this command there ('unirail pool show POOL --kubeconfig "
+			       "FILE' prints the node of each block)");
 	r = kube_conf_load(&conf, &(struct kube_where){t->root, path, t->o->context}, e);
 	if (r == 0)
 		r = read_all(&v, &conf, e);
@@ -236,7 +236,8 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_end_obj(j);
 }
 
-/* Prints the pools as JSON; only NULL: all pools. Returns the exit status. */
+/* Prints the pool named `only` with its blocks, or all pools without their blocks if `only` is
+ * NULL, as JSON. Returns the exit status. */
 static int pool_view_json(const struct pool_view *v, const char *only)
 {
 	auto_buf struct buf b;

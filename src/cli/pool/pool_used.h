@@ -4,9 +4,9 @@
 
 /*
  * Addresses that pods of this node use according to the node's own state: for `pool check --repair`
- * after the journal was lost. libcni's result cache (/var/lib/cni/results) has addresses with their
- * owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns, those
- * of processes) may have addresses that are not in the cache; the owner of such an address is
+ * of a damaged or lost journal. libcni's result cache (/var/lib/cni/results) has addresses with
+ * their owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns,
+ * those of processes) may have addresses that are not in the cache; the owner of such an address is
  * unknown.
  */
 
@@ -14,14 +14,16 @@
 #include "ipam/ipam.h"
 
 struct pool_found {
-	struct ipam_known *v; /* entries with an owner first; an address may occur twice */
+	/* entries with an owner first; an address may occur several times */
+	struct ipam_known *v;
 	size_t n;
 	char **texts; /* strings that the entries point to */
 	size_t n_texts;
 	size_t netns; /* number of namespaces inspected */
 };
 
-/* Does not fail: reports files that cannot be read in `messages`. */
+/* Does not fail. Writes to `messages` which files and namespaces cannot be read, and how many
+ * addresses it found. */
 void pool_find_used(struct pool_found *f, const struct root *r, struct buf *messages);
 void pool_found_done(struct pool_found *f);
 

@@ -31,7 +31,8 @@ static uint64_t new_seed(void)
 	return seed;
 }
 
-/* Sends a step and waits until the server has completed it. */
+/* Sends a step and waits for the server's "done": the server is then ready to receive (recv,
+ * drain, ping) or has completed the step (fill, check, sent). */
 static int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64_t count,
 		       struct err *e)
 {
@@ -57,7 +58,8 @@ static int verify_wait(struct verify_client *c, struct verbs_done *done, struct 
 			       verify_verb_name(m.verb));
 }
 
-/* Posts message number i, from its slot to the same slot of the peer. */
+/* Posts message number i, between its slot here and the same slot of the peer (READ: from the
+ * peer's slot). */
 static int post(struct verify_client *c, uint64_t i, struct err *e)
 {
 	size_t at = verify_slot_at(&c->side, i);
@@ -65,10 +67,8 @@ static int post(struct verify_client *c, uint64_t i, struct err *e)
 	return verbs_post(c->side.qp, c->side.op, i, at, c->side.size, at, e);
 }
 
-/*
- * Sends `limit` messages, or fewer if the time `until` (us; 0: no limit) comes first; *count:
- * number of messages sent.
- */
+/* Transfers `limit` messages, or fewer if the monotonic time `until` (us; 0: no time limit)
+ * comes first; *count: number of messages transferred. */
 static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t *count,
 		struct err *e)
 {

@@ -305,8 +305,8 @@ int verify_place_parse(const char *s, struct verify_place *ret, struct err *e)
 	if (r < 0 || host.n >= sizeof(p.host))
 		return err_set(
 			e, -EINVAL,
-			"invalid address '%s': expected HOST, HOST:PORT or [IPV6]:PORT, port 1 to "
-			"65535",
+			"invalid address '%s': expected HOST, HOST:PORT or [IPV6]:PORT, HOST of "
+			"at most 255 bytes, port 1 to 65535",
 			s);
 	memcpy(p.host, host.p, host.n);
 	*ret = p;

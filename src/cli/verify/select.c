@@ -204,7 +204,9 @@ static int find_device(const struct verify_facts *f, const struct verify_choice 
 		if (strcmp(d->name, c->device))
 			continue;
 		if (!p)
-			return err_set(e, -ENODEV, "RDMA device '%s' has no port %u; it has %zu",
+			return err_set(e, -ENODEV,
+				       "RDMA device '%s' has no port %u; it has %zu "
+				       "port(s)",
 				       d->name, port, d->n_ports);
 		*ret = (struct verify_rail){0};
 		fill(ret, d, p, NULL);
@@ -223,10 +225,10 @@ static int no_rail(const struct verify_facts *f, const struct ipaddr *local, str
 	buf_init(&b, LIST_MAX);
 	list_rails(f, &b);
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"the interface of address %s has no RDMA device; addresses with an RDMA "
-			"device: %s; use an address of the peer that is in the subnet of an "
-			"address with an RDMA device, or select a device by --device and "
-			"--gid-index",
+			"no RDMA device has a port for address %s (with --port: the port of that "
+			"number); addresses with an RDMA device: %s; use an address of the peer "
+			"that is in the subnet of an address with an RDMA device, or select a "
+			"device by --device and --gid-index",
 			ip_str(local, text), cut(&b));
 }
 

@@ -335,7 +335,7 @@ int verify_serve(const struct verify_serve *conf, struct err *e)
 		struct err one = ERR_INIT;
 		bool ended = false;
 
-		if (poll(&p, 1, -1) <= 0)
+		if (poll(&p, 1, 1000) <= 0)
 			continue;
 		serve_one(fd, conf, &ended, &one);
 		if (ended && conf->once)

@@ -47,11 +47,11 @@ static const struct opt opts[] = {
 	 1000000000},
 	{"time", 't', OPT_DUR, "TIME", "duration of the bandwidth measurement (2s)", AT(time_ms), 1,
 	 TIME_MAX_MS},
-	{"device", 'd', OPT_STR, "DEVICE", "RDMA device (the device of the address)", AT(device), 0,
-	 0},
+	{"device", 'd', OPT_STR, "DEVICE", "RDMA device (the device of the local address)",
+	 AT(device), 0, 0},
 	{"port", 'i', OPT_INT, "PORT", "port of the RDMA device", AT(port), 1, 255},
 	{"gid-index", 'x', OPT_INT, "INDEX",
-	 "GID index of the port (the RoCE v2 GID of the address)", AT(gid_index), 0, 65535},
+	 "GID index of the port (the RoCE v2 GID of the local address)", AT(gid_index), 0, 255},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output), 0, 0},
 	{0}};
 
@@ -64,7 +64,7 @@ static void on_signal(int sig)
 	verify_stop = sig;
 }
 
-/* SA_RESTART is not set, so that a signal interrupts a wait at once. */
+/* After SIGINT or SIGTERM, poll(), in which all waits sleep, fails with EINTR at once. */
 static void catch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};

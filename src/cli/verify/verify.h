@@ -74,10 +74,8 @@ struct verify_serve {
 	bool once, json;
 };
 extern volatile sig_atomic_t verify_stop;
-/*
- * Serves clients until a signal arrives or, with `once`, until one test has run. Returns the exit
- * status.
- */
+/* Serves clients until SIGINT or SIGTERM arrives or, with `once`, until one test has run.
+ * Returns the exit status; negative errno: it cannot listen. */
 int verify_serve(const struct verify_serve *s, struct err *e);
 
 /* --- verify.c: output of results, and the applet --- */

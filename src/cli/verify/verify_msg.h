@@ -49,14 +49,14 @@ struct verify_msg {
 	char op[8];	  /* "write" ... */
 	struct ipaddr at; /* server address to test; family 0: the connection's */
 	uint32_t size, depth;
-	/* hello, ready, rail */
+	/* hello, ready; a rail message has only device, ifname and net */
 	char device[64];
 	uint32_t port;
 	int32_t gid_index; /* -1: none */
 	char ifname[16];
 	struct ipnet net;
 	uint32_t link_mtu; /* MTU of the interface; 0: none, or not sent by an older version */
-	/* step; a bye has only count, the number of verified bytes */
+	/* step; of these members, a bye has only count, the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;
 	/* bye: latencies in nanoseconds; rate in bytes per second and number of bytes of the
@@ -68,7 +68,7 @@ struct verify_msg {
 
 /* Appends one line with its newline. */
 void verify_msg_put(const struct verify_msg *m, struct buf *b);
-/* Parses a line without its newline. Errors name the field. */
+/* Parses a line without its newline. The error of an invalid value names the field. */
 int verify_msg_parse(struct span line, struct verify_msg *ret, struct err *e);
 const char *verify_verb_name(enum verify_verb v);
 

@@ -165,7 +165,7 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 	return cni_dns_read(rail->ipam.doc, rail->conf.dns, &out->dns, e);
 }
 
-/* --- IPAM: one call for the addresses of all attachments --- */
+/* --- IPAM: the addresses of all attachments --- */
 
 /* Sets *ret to the calls for the attachments that have an IPAM plugin and returns their number; the
  * caller frees *ret. */

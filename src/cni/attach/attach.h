@@ -9,7 +9,7 @@
  * same kernel state.
  *
  *	facts      look up masters, devices, MTUs and names in the pod; all checks, before any change
- *	addresses  one IPAM call for all attachments
+ * addresses request the addresses of all attachments from their IPAMs
  *	prepare    configure moved devices on the node: records, VF attributes
  *	links      create each link in the pod or move it there, with one batch per namespace of the
  *	           masters; then rename those that have a temporary name
@@ -37,13 +37,14 @@ struct rail {
 	const char *label;
 	const char *ifname;
 	struct rail_conf conf;
-	/* the IPAM's call with doc, conf, name, ifname and version; conf NULL: no IPAM */
+	/* the IPAM's call with doc, conf, type, name, ifname and version; conf NULL or type "":
+	 * no IPAM */
 	struct cni_ipam_call ipam;
 	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
 	/* discovered */
 	struct link master;	   /* parent device, or the moved device before the move */
-	bool no_link;		   /* bound to a userspace driver: only addresses are allocated */
+	bool no_link;		   /* bound to a userspace driver: the pod gets no link */
 	const struct link *uplink; /* link whose networks the IPAM needs; NULL: the master */
 	struct ipnet *nets;	   /* networks of the uplink, if the IPAM needs them */
 	size_t n_nets;

@@ -145,8 +145,8 @@ static int work_commit(struct attach *a, struct work *w, struct err *e)
 	return r;
 }
 
-/* Sets arp_notify in a separate message before the link is set up, so that the kernel announces the
- * addresses. */
+/* Adds the messages that set the MTU and the addresses and then set the link up. A separate
+ * message sets arp_notify before the link is set up, so that the kernel announces the addresses. */
 static void put_addresses(const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change notify = {.set = LINK_SET_ARP_NOTIFY};
@@ -219,8 +219,8 @@ static int all_dad_done(struct attach *a, size_t *slow, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Fails only if the link's operstate is up: without carrier the kernel runs no duplicate address
- * detection, so the addresses remain tentative. */
+/* Reports the timeout only if the link's operstate is up: without carrier the kernel runs no
+ * duplicate address detection, so the addresses remain tentative. */
 static int too_slow(struct attach *a, size_t slow, struct err *e)
 {
 	struct link l;

@@ -144,7 +144,8 @@ static int in_conflict(const struct attach *a, size_t rail, const struct probe *
 	return rail_err(&a->rails[rail], -EADDRINUSE, e);
 }
 
-/* If the IPAM has no other address, the error has the conflict first, then the IPAM's error. */
+/* Sets the error if the request for another address failed: the conflict first, then the IPAM's
+ * error. */
 static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
 		    struct err *e)
 {

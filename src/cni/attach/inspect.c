@@ -33,8 +33,8 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 	for (size_t i = 0; i < n; i++) {
 		if (!link_name_ok(rails[i].ifname)) {
 			err_kind(e, ERR_CONF, -EINVAL,
-				 "'%s' is not an interface name (1 to 15 bytes without '/', ':' or "
-				 "white space)",
+				 "'%s' is not an interface name (1 to 15 bytes without '/', ':' "
+				 "or white space, not '.' or '..')",
 				 rails[i].ifname);
 			return rail_err(&rails[i], -EINVAL, e);
 		}
@@ -124,8 +124,8 @@ static int attach_default_master(struct nl_wire *w, struct link *ret, struct err
 	return link_get_index(w, index, ret, e);
 }
 
-/* Returns whether an error message may suggest this link as master. It must not suggest loopback,
- * an overlay device or the host end of a container's veth pair. */
+/* Returns whether an error message may suggest this link as master: not loopback, and no link
+ * that link_is_nodes_own() excludes by its name, such as docker0 or the host end of a veth pair. */
 static bool may_be_master(const struct link *l)
 {
 	return !link_is_loopback(l) && link_is_nodes_own(l->name);
@@ -181,7 +181,7 @@ static int query_kernel(const struct attach *a, size_t i, struct err *e)
 	return attach_kind_known(a->host, k, e);
 }
 
-/* A master shared by several attachments is looked up once. */
+/* A master that several attachments name is looked up once. */
 static int find_master(struct attach *a, size_t i, struct err *e)
 {
 	struct rail *rail = &a->rails[i];

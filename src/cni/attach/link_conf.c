@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that the netconfs of all drivers share. */
+/* Netconf fields that drivers share: ipam and dns (all drivers), and master, mtu and
+ * linkInContainer (drivers that create links). */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ struct raw_common {
 static const struct json_field common_fields[] = {
 	JSON_FIELD(
 		"ipam", J_VAL, struct raw_common, ipam,
-		JSON_DOC(
-			NULL,
-			"the IPAM plugin, by type, and its keys; without a type the interface gets no address")),
+		JSON_DOC(NULL,
+			 "the IPAM plugin, by type, and its keys; without a type the interface "
+			 "gets no address (ipvlan later in a chain: the addresses of prevResult)")),
 	JSON_FIELD("dns", J_VAL, struct raw_common, dns, .sub = &dns_table,
 		   JSON_DOC(NULL, "nameservers, domain, search and options for the result")),
 	{0},
@@ -51,7 +52,8 @@ static const struct json_field made_fields[] = {
 			NULL,
 			"the parent device; macvlan and ipvlan: the device of the default route if absent")),
 	JSON_FIELD("mtu", J_INT, struct raw_made, mtu,
-		   JSON_DOC("0", "MTU, at most that of the master; 0: the MTU of the master")),
+		   JSON_DOC("0", "MTU, at most that of the master (not checked for ipvlan); 0: "
+				 "the MTU of the master")),
 	JSON_FIELD("linkInContainer", J_BOOL, struct raw_made, in_container,
 		   JSON_DOC("false", "the master is in the pod's network namespace")),
 	{0},

@@ -144,7 +144,8 @@ static void put_link(const struct attach *a, struct rail *rail, struct nl_batch 
 /*
  * The kernel runs a batch in order and continues after a failure. Undo covers successful messages,
  * and also failed ones, since the reply may have been lost or the move of a device may be
- * incomplete. The exception is -EEXIST for a link to create: another link had the name before.
+ * incomplete. The exception is -EEXIST for a link to create: another link had the name, or the VLAN
+ * id on the master, before.
  */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {

@@ -21,7 +21,8 @@
 struct attach;
 struct rail;
 
-/* A parsed netconf; all pointers are borrowed from the document. */
+/* A parsed netconf; all pointers are borrowed from the document, or (`master` after chained())
+ * from prevResult. */
 struct rail_conf {
 	const char *master; /* name of the master; NULL: the device of the default route */
 	uint32_t mtu;	    /* requested MTU; 0: the MTU of the master */
@@ -75,7 +76,7 @@ struct link_driver {
 	const char *module; /* kernel module; NULL: none */
 
 	/* --- pure functions --- */
-	/* Parses the netconf. An error has kind ERR_CONF and names the field. */
+	/* Parses the netconf. An error has kind ERR_CONF or ERR_UNSUPPORTED and names the field. */
 	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 	/* Checks the configuration against the master; NULL: no check. */
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
@@ -117,8 +118,8 @@ struct link_driver {
 	 * DEL: restores as much as possible, even without namespace, device or valid configuration.
 	 */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
-	/* Cleanup on the node for GC and for DEL without namespace; a->pod is NULL. Also for
-	 * created links. */
+	/* Cleanup on the node; a->pod is NULL. Called by GC, and for created links also by DEL
+	 * without the pod's namespace. */
 	int (*gc)(struct attach *a, const struct rail *rail, struct err *e);
 	/* CHECK and STATUS: sets rail->no_link from the node's files; fails if an ADD cannot
 	 * succeed. */

@@ -385,8 +385,8 @@ static int save(const struct root *r, const char *dir, const struct rails_list *
 	return code < 0 ? code : replace(r, dir, "rails.json", &json, e);
 }
 
-/* Removes the files and the directory. The directory remains if it cannot be removed, for example
- * while a pod mounts it. */
+/* Removes the files and the directory. The directory remains if it cannot be removed, for
+ * example because it contains another file. */
 static void remove_all(const struct root *r, const char *dir)
 {
 	/* rails.json is removed last: after an interrupted removal, rails_gc() still finds its
@@ -683,7 +683,7 @@ int rails_parse(struct span text, struct rails_list *ret, struct err *e)
 		struct rails_entry one;
 
 		if (!take_entry(&v[i], &one))
-			return err_set(e, -EINVAL, "rails[%zu] contains a name that is too long",
+			return err_set(e, -EINVAL, "rails[%zu] contains a value that is too long",
 				       i);
 		VEC_PUSH(l.v, l.n) = one;
 	}

@@ -11,7 +11,7 @@
  *
  * and is written to files that a pod can mount (see below). On InfiniBand the index is 0. An
  * attachment without an RDMA device has neither the member nor an entry in the files; on a node
- * without RDMA the lookup costs one access().
+ * without RDMA the lookup only checks that /sys/class/infiniband does not exist.
  */
 
 #include "cni/attach/attach.h"

@@ -49,7 +49,8 @@ struct adding {
 	struct json_doc *answer;
 	/* copy of the call with the document of put_document() as its netconf */
 	struct cni_call own;
-	/* version of the printed result, which is that of the first network */
+	/* version of the first network; `multus` prints the result in it if the netconf has no
+	 * cniVersion */
 	enum cni_version printed;
 };
 
@@ -634,8 +635,9 @@ static const char *runtime_device(const struct pod_net *net, const struct json *
 	return names_device(plugin) ? NULL : str_if_set(net->requested);
 }
 
-/* Writes the value that the pod requests for a key of runtimeConfig, and returns whether there is a
- * value. o NULL: writes nothing. The first network has no requests. */
+/* Writes the value for a key of runtimeConfig that the pod's requests or its allocated device
+ * determine, and returns whether there is one. o NULL: writes nothing. The first network has no
+ * value. */
 static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
 		      struct json_out *o)
 {

@@ -52,7 +52,7 @@ struct pod_nets {
 /* Reads element `v` of the agent's reply; `place` is its path in errors. */
 int pod_net_read(struct json_doc *d, const struct json *v, const char *place, struct pod_net *ret,
 		 struct err *e);
-/* Returns the name of the network for messages, such as "team/rail0". */
+/* Returns the name of the network, such as "team/rail0", otherwise its path; "": it has neither. */
 const char *pod_net_label(const struct pod_net *net);
 
 /*

@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_CNI_CLUSTER_AGENT_CLIENT_H
 #define UNIRAIL_CNI_CLUSTER_AGENT_CLIENT_H
 
-/* A CNI process' requests to `unirail agent`; src/agent/api/pods.c serves them. */
+/* A CNI process' requests to `unirail agent`; the table in src/agent/api/router.c lists their
+ * routes. */
 
 #include "cni/cluster/conf.h"
 
@@ -18,7 +19,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
  * Reports the outcome of an ADD to the agent, which writes the network-status annotation and an
  * event with the message. Returns before the agent has written the annotation. Until the agent has
  * written it, the report is also stored in a file named after the container in POD_STATUS_DIR below
- * the agent's stateDir, which the agent reads after a restart. Failures are logged.
+ * the agent's stateDir, which the agent reads after a restart. Logs a report that cannot be sent.
  */
 #define POD_STATUS_DIR "/status"
 void pod_agent_report(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,

@@ -17,9 +17,9 @@ struct raw {
 
 static const struct json_field fields[] = {
 	FIELD("agent", J_STR, conf.agent,
-	      JSON_OWN(
-		      PATH_AGENT_SOCKET,
-		      "socket of the node's agent; unirail-cni: without it the networks of the netconf are used")),
+	      JSON_OWN(PATH_AGENT_SOCKET,
+		       "socket of the node's agent; unirail-cni: without it only the networks of "
+		       "the netconf are attached")),
 	FIELD("clusterNetwork", J_STR, conf.cluster_network,
 	      JSON_DOC(NULL, "the pod's first network: a definition, a name in confDir or a path")),
 	FIELD("delegates", J_VAL, conf.delegates,
@@ -30,10 +30,12 @@ static const struct json_field fields[] = {
 	      JSON_DOC(NULL, "further networks of every pod outside systemNamespaces")),
 	FIELD("systemNamespaces", J_STRS, conf.system_namespaces,
 	      .has = offsetof(struct raw, conf.has_system),
-	      JSON_DOC("kube-system", "namespaces whose pods get the first network only")),
+	      JSON_DOC("kube-system", "namespaces whose pods do not get defaultNetworks")),
 	FIELD("multusNamespace", J_STR, conf.multus_namespace,
 	      JSON_DOC("kube-system",
-		       "namespace of definitions that are named without a namespace")),
+		       "namespace of the definitions that clusterNetwork and defaultNetworks "
+		       "name, and that annotation v1.multus-cni.io/default-network names without "
+		       "a namespace")),
 	FIELD("namespaceIsolation", J_BOOL, conf.isolation,
 	      JSON_DOC("false", "a pod may use only definitions of its own namespace")),
 	FIELD("globalNamespaces", J_STR, conf.global_namespaces,
@@ -49,7 +51,8 @@ static const struct json_field fields[] = {
 	FIELD("readinessindicatorfile", J_STR, conf.ready_file,
 	      JSON_DOC(NULL, "an ADD waits for this file, at most 45 s")),
 	FIELD("kubeconfig", J_STR, kubeconfig,
-	      JSON_DOC(NULL, "accepted without effect: the agent has its own kubeconfig")),
+	      JSON_DOC(NULL, "not read, since the agent has its own kubeconfig; if set, multus "
+			     "uses the agent even if the netconf has delegates")),
 	FIELD("logFile", J_STR, log_file, JSON_DOC(NULL, "file to which multus writes its log")),
 	FIELD("logLevel", J_STR, log_level, JSON_DOC(NULL, "panic, error, verbose or debug")),
 	FIELD("auxiliaryCNIChainName", J_STR, chain_name,

@@ -13,7 +13,8 @@
  *				libcni's (unirail-cni: `networks`, in its own form)
  *	defaultNetworks		further networks, for pods outside systemNamespaces
  *	systemNamespaces	["kube-system"]
- *	multusNamespace		"kube-system": namespace of definitions named without one
+ *	multusNamespace		"kube-system": namespace of definitions in
+ *				clusterNetwork and defaultNetworks
  *	namespaceIsolation	false: a pod may reference definitions of any namespace
  *	globalNamespaces	"default", comma separated: exempt from namespaceIsolation
  *	confDir			/etc/cni/multus/net.d
@@ -53,7 +54,8 @@ int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, s
 /* Reads the netconf for DEL and GC. If it is invalid, logs the error and uses the default of every
  * key. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
-/* Returns the number of networks in the netconf itself. */
+/* Returns the number of networks that need no agent: those in the netconf itself, or 1 for a
+ * clusterNetwork that is a path. */
 size_t pod_conf_networks(const struct pod_conf *c);
 
 #endif

@@ -41,8 +41,9 @@ struct collecting {
 	size_t n_valid;
 	char **names; /* strings to which `valid` points */
 	size_t n_names;
-	const char *unknown; /* a running container without a cache entry; NULL: none */
-	struct err first;    /* the first failure */
+	/* a running container without a readable cache entry; NULL: none */
+	const char *unknown;
+	struct err first; /* the first failure */
 };
 
 static void keep_nothing(void *p)
@@ -267,7 +268,8 @@ static void inspect_at(struct collecting *g, const char *id)
 				return;
 		}
 	}
-	/* An unreadable entry of a deleted container has no attachments. */
+	/* An unreadable entry of a container that the runtime does not list protects no
+	 * attachment. */
 	if (m.found && !m.n_delegates && !is_living(g, id))
 		return;
 	protect_all(g, &m);
@@ -289,8 +291,8 @@ static bool has_entry(const struct collecting *g, const char *id)
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), str_order);
 }
 
-/* Counts each attachment that the runtime lists as valid. Inspects each of their containers that
- * has no cache entry, once even if the runtime lists several of its interfaces. */
+/* Adds each attachment in the runtime's list to the valid ones. Inspects each listed container
+ * that has no cache entry, once even if the runtime lists several of its interfaces. */
 static void inspect_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
@@ -349,10 +351,8 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 	return multi_gc(&x, e);
 }
 
-/*
- * `trusted` false: a failure is only logged, because an invalid definition of a tenant must not
- * make every GC fail for a network that no pod may use any more.
- */
+/* `trusted` false: a failure is only logged. Otherwise a tenant's invalid definition would make
+ * every GC fail, even if no pod uses its network any more. */
 static int collect(struct collecting *g, const char *text, bool trusted)
 {
 	struct err reason = ERR_INIT;
@@ -453,12 +453,12 @@ static void gc_records(struct collecting *g)
 	network_records_remove(g->call, &g->conf, files, n, is_unchanged, g);
 }
 
-/* If a running container has no cache entry, calls GC of no network, because the container may
- * have addresses of any network. */
+/* If a running container has no readable cache entry, calls GC of no network, because the
+ * container may have addresses of any network. */
 static void gc_networks(struct collecting *g)
 {
 	if (g->unknown) {
-		log_warn("GC skips all networks: a running container has no cache entry",
+		log_warn("GC skips all networks: a running container has no readable cache entry",
 			 LOG_S("container_id", g->unknown), LOG_S("directory", g->conf.cni_dir));
 		return;
 	}

@@ -7,7 +7,7 @@
 #include "cni/cluster/add.h"
 #include "cni/cluster/conf.h"
 
-/* State of one network while add.c writes the network to the document. */
+/* State while add.c writes one network to the netconf that it builds for unirail-cni. */
 
 struct pod_putting {
 	const struct pod_nets *p;
@@ -37,8 +37,8 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 int pod_del(struct cni_call *c, bool multus, struct err *e);
 int pod_check(struct cni_call *c, bool multus, struct err *e);
 int pod_gc(struct cni_call *c, bool multus, struct err *e);
-/* Makes a call of unirail-cni with the networks that the netconf itself contains. The caller frees
- * its document with json_free(ret->doc). */
+/* Sets *ret to a copy of the call `c` with a netconf of unirail-cni that contains the networks
+ * in the netconf of `c`. The caller frees the copy's document with json_free(ret->doc). */
 int pod_own_networks(struct cni_call *c, bool multus, const struct pod_conf *conf,
 		     struct cni_call *ret, struct err *e);
 int pod_status(struct cni_call *c, bool multus, struct err *e);

@@ -80,7 +80,8 @@ static void read_if_readable(struct cni_call *c, struct json_doc **doc)
 	struct err reason = ERR_INIT;
 
 	if (read_daemon(c, doc, &reason) < 0)
-		log_warn("Multus' settings are invalid, using only the netconf",
+		log_warn("Multus' daemon-config.json is invalid or cannot be read, using only "
+			 "the netconf",
 			 LOG_S("error", reason.text));
 }
 

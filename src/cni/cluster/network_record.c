@@ -24,7 +24,8 @@ enum {
 	NAMESPACE_BYTES = 64,
 	NAME_BYTES = 100,
 	NAME_FILE_BYTES = 256,
-	/* Limit of names that are read from a directory that another program filled. */
+	/* Maximum number of file names that GC examines: another program may have filled the
+	 * directory. */
 	NAMES_MAX = 2 * NETWORK_RECORDS_MAX,
 };
 
@@ -71,7 +72,7 @@ static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
 			 isalnum((unsigned char)s[i]) || s[i] == '-' || s[i] == '.' ? s[i] : '-');
 }
 
-/* Returns the name of a record's file: "team_rail0-" and the digest; the caller frees it. A
+/* Returns the name of a record's file, "team_rail0-<digest>.json"; the caller frees it. A
  * namespace contains no '_', so the text before the first '_' is the namespace. */
 static char *name_of(const struct pod_net *net, struct span content)
 {

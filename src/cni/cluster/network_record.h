@@ -55,10 +55,8 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 			  struct network_record **ret, size_t *n);
 void network_records_free(struct network_record *list, size_t n);
-/*
- * Removes the files if unchanged(arg) returns true, called while no ADD can write a record.
- * Failures are logged.
- */
+/* Locks the directory, so that no ADD can write a record, and then removes the files if
+ * unchanged(arg) returns true. Failures are logged. */
 void network_records_remove(const struct cni_call *c, const struct pod_conf *conf,
 			    const char *const *files, size_t n, bool (*unchanged)(void *arg),
 			    void *arg);

@@ -16,8 +16,8 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return r < 0 ? r : multi_add(&x, out, e);
 }
 
-/* DEL of networks in the netconf. The settings of attachments and coordinators are used only if
- * they can be read. */
+/* Without an agent in the netconf, deletes the networks that the netconf contains, and uses the
+ * settings of attachments and coordinators only if they can be read. */
 static int del(struct cni_call *c, struct err *e)
 {
 	auto_multi struct multi x = {0};

@@ -159,7 +159,7 @@ static void pause_ms(int ms)
 static int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index,
 		      struct rdma_user **ret, size_t *n, struct err *e);
 
-/* Sets the error of a device that is still busy at the time limit; it names the users. */
+/* Sets the error of a device that is still busy at the time limit; the error names the users. */
 static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
 		int limit_ms, struct err *e)
 {

@@ -18,8 +18,8 @@
 enum { RDMA_MOVE_LIMIT_MS = 2000 };
 
 /* Copies a PCI address in lower case, as in sysfs ("0000:3b:00.2"), or the name of an auxiliary
- * device ("mlx5_core.sf.4"). Error class ERR_CONF if the text is neither. ret has PCI_NAME_MAX
- * bytes. */
+ * device ("mlx5_core.sf.4"). ret has PCI_NAME_MAX bytes. Error class ERR_CONF if the text is
+ * empty, starts with '.', contains '/' or does not fit into ret. */
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
@@ -64,7 +64,7 @@ struct rdma_user {
 	/* process that uses the device; 0: the kernel, or a process of another PID namespace */
 	uint32_t pid;
 	char owner[32]; /* the kernel module that uses the device; "": a process uses it */
-	char comm[32];	/* name of the process; "": it has exited */
+	char comm[32];	/* name of the process; "": the process has exited, or pid is 0 */
 	uint32_t qps, cqs, mrs, contexts;
 };
 

@@ -48,8 +48,8 @@ static bool take_instead(struct work *w, unsigned int attr)
 
 	if (attr != VF_ATTR_MAC || !j->instead.len || !mac_is_zero(&j->want.to.mac))
 		return false;
-	log_warn("driver refuses to clear a VF's administrative MAC, setting the earlier MAC "
-		 "instead",
+	log_warn("driver refuses to clear a VF's administrative MAC, setting the MAC to which "
+		 "the VF is restored instead",
 		 LOG_S("pf", j->ref.pf), LOG_I("vf", j->ref.vf));
 	j->want.to.mac = j->instead;
 	j->instead.len = 0;

@@ -20,9 +20,10 @@ struct vf_place {
 };
 
 /*
- * Reads the VF of this PCI address. -ENODEV (class ERR_UNAVAILABLE): no such function, or no longer
- * a VF of its PF; -EINVAL (ERR_CONF): not a PCI address, or not a VF. A PF without a netdev is not
- * an error; p->pf.index is then 0. w: the node's socket; NULL: only the PF's name is set.
+ * Reads the VF of this PCI address. -ENODEV (class ERR_UNAVAILABLE): no such function; -ENOENT
+ * (ERR_AGAIN): no longer a VF of its PF; -EINVAL (ERR_CONF): not a PCI address, or not a VF. A PF
+ * without a netdev is not an error; ret->pf.index is then 0. w: the node's socket; NULL: only the
+ * PF's name is set.
  */
 int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, struct vf_place *ret,
 		  struct err *e);

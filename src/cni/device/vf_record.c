@@ -204,7 +204,8 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 
 	if (code < 0)
 		return code;
-	/* A record of the original plugin contains neither container nor ifname. */
+	/* From a record of the original plugin, parse() reads no container, and ifname only if
+	 * the plugin is ib-sriov. */
 	if (!ret->container)
 		ret->container = xstrdup(container);
 	if (!ret->ifname)
@@ -273,13 +274,14 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 		auto_vf_record struct vf_record r = {0};
 		struct err reason = ERR_INIT;
 
-		/* skips the directory pci/, and temporary files of killed processes */
+		/* skips the directory pci/, the file .lock, and temporary files of killed
+		 * processes */
 		if (names[i][0] == '.' || strcmp(names[i], "pci") == 0)
 			continue;
 		if (load(root, s, names[i], &r, &reason) >= 0)
 			code = fn(arg, &r, e);
 		else
-			log_debug("ignoring an invalid record of a VF",
+			log_debug("ignoring a record of a VF that is invalid or cannot be read",
 				  LOG_S("error", reason.text));
 	}
 	str_list_free(names, n);

@@ -137,7 +137,8 @@ static int no_way(const struct vf_record *r, const char *reason)
 	return 0;
 }
 
-/* Restores the attributes through the PF. Attributes that can no longer be set are logged. */
+/* Restores the attributes through the PF. If the PF has no netdev or does not report the VF,
+ * logs a warning and returns 0. */
 static int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
 			    const struct vf_record *r, struct err *e)
 {

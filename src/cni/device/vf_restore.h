@@ -33,12 +33,13 @@ struct vf_restore_state {
 int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 		    struct vf_found *ret, struct err *e);
 /* Restores the netdev from where it was found: MAC, MTU, move to the host with its name, then
- * alternative names and alias. The netdev is down afterwards. */
+ * alternative names and alias; the netdev is down afterwards. Changes nothing if the netdev is
+ * on the node and not a leftover. */
 int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *r,
 		      const struct vf_found *f, struct err *e);
 
 enum {
-	VF_RESTORE_UP = 1 << 0, /* the netdev is set up if it was up before */
+	VF_RESTORE_UP = 1 << 0, /* the netdev is set up if it was up before the ADD */
 	/* an attribute that the driver refuses to restore is an error */
 	VF_RESTORE_STRICT = 1 << 1,
 };

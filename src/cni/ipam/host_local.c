@@ -27,12 +27,15 @@ static int open_store(const struct cni_ipam_call *call, const struct host_local_
 	/* The network's name becomes the name of a directory. */
 	if (!cni_name_ok(call->name))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"network name '%s' is not a valid directory name", call->name);
+				"network name '%s' cannot name a directory of addresses: "
+				"expected letters, digits, '_', '.' and '-', a letter or digit "
+				"first",
+				call->name);
 	return hostlocal_open(h, &call->call->root, c->data_dir, call->name, create, e);
 }
 
-/* Removes from the list the first requested address that this set contains, and sets *ret to it;
- * false: the set contains none. */
+/* Removes from c->wanted the first address that this set contains, and sets *ret to it. Returns
+ * false if the set contains none. */
 static bool pick_wanted(struct host_local_conf *c, const struct hostlocal_set *s,
 			struct ipaddr *ret)
 {
@@ -182,7 +185,7 @@ static bool is_in_ranges(const struct host_local_conf *c, const struct ipaddr *a
 }
 
 /* Fails if an address of prevResult within the configured ranges is recorded for another
- * container. */
+ * container. A record without an interface does not count. */
 static int check_prev(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      const struct hostlocal *h, struct err *e)
 {
@@ -427,7 +430,8 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 		if (c->n_sets == SETS_MAX)
 			return bad(
 				e,
-				"%s: more than %d range sets (a pod gets one address of each set)",
+				"%s: more than %d range sets in total (a pod gets one address of "
+				"each set)",
 				place, SETS_MAX);
 		snprintf(at, sizeof(at), "%s[%zu]", place, i);
 		r = add_set(call, set, at, c, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls the IPAM plugins of all rails: spiderpool in process, with one ADD or DEL for all its
  * rails; host-local, static and whereabouts in process, one rail after the other; any other type
- * is executed from CNI_PATH. */
+ * is executed from CNI_PATH, except a plugin that makes interfaces, which is refused. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,8 @@ static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, ex
 
 /*
  * Refuses an ipam.type that makes interfaces: executed with the same netconf, it would execute its
- * ipam.type again, without end. So no ADD has allocated an address, and DEL and GC succeed.
+ * ipam.type again, without end. Since every ADD is refused, no address is allocated, so DEL and GC
+ * succeed.
  */
 static int refuse(const struct cni_ipam_call *c, struct err *e)
 {

@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_IPAM_IPAM_PLUGINS_H
 
 /*
- * host-local, static and whereabouts, for callers in the same process. They read "ipam",
- * "runtimeConfig" and "args" from call->conf, CNI_ARGS from call->call, and fill *out, which must
- * be empty. A failed ADD leaves nothing allocated.
+ * host-local, static and whereabouts, for callers in the same process. They read "ipam" from
+ * call->conf (host-local and static also "runtimeConfig" and "args") and CNI_ARGS from call->call.
+ * An ADD fills *out, which must be empty. A failed ADD leaves nothing allocated.
  */
 
 #include "cni/protocol/cni.h"

@@ -27,8 +27,8 @@
  *	state_dir                 unirail's own key, not in the flat file: absolute path, default as
  *	                          in ipam/ipam.h
  *	kubernetes.kubeconfig     the cluster's store, which is not supported: ADD, CHECK, GC
- *	                          and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the
- *	                          addresses of the local store and warns
+ *                           and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the addresses of
+ *                           the local store, and warns if it has none
  *	node_slice_size           refused (ERR_UNSUPPORTED): slices are assigned by a controller in
  *	                          the cluster; without that controller two nodes would allocate
  *	                          the same addresses
@@ -76,10 +76,11 @@ struct whereabouts_static {
 
 struct whereabouts_conf {
 	struct whereabouts_keys keys;
-	struct json_doc *flat; /* parsed flat file; NULL: no flat file was found */
+	/* parsed flat file; NULL: no flat file was found, or it is not readable */
+	struct json_doc *flat;
 	const char *flat_path;
-	/* file that sets kubernetes.kubeconfig, as a quoted path for messages; NULL: the netconf
-	 * sets it */
+	/* quoted path of the flat file, for messages about kubernetes.kubeconfig; NULL: the
+	 * netconf sets this key, or there is no valid flat file */
 	char *kubeconfig_in;
 	const char *network_name; /* never NULL */
 	bool overlapping;
@@ -100,8 +101,8 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret);
 /* Refuses a configuration that requests the cluster's store. */
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e);
-/* Reads log_file and log_level only; the default replaces an invalid level or invalid keys. *ret
- * borrows from *c. */
+/* Reads log_file and log_level only. An invalid level is logged, and the default applies. If the
+ * netconf is invalid, the keys read before the error apply. *ret borrows from *c. */
 void whereabouts_conf_log(const struct cni_ipam_call *call, struct whereabouts_conf *c,
 			  struct log_conf *ret);
 void whereabouts_conf_done(struct whereabouts_conf *c);

@@ -418,7 +418,7 @@ static const struct json_field static_fields[] = {
 static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};
 
-/* No offset: the sub-object fills the same struct whereabouts_keys. */
+/* The field "kubernetes" has no offset: its keys fill the same struct whereabouts_keys. */
 static const struct json_field cluster_fields[] = {
 	KEY("kubeconfig", J_STR, kubeconfig,
 	    JSON_DOC(NULL, "kubeconfig of the cluster's store; refused, because unirail stores "
@@ -450,7 +450,8 @@ static const struct json_field fields[] = {
 	    JSON_DOC(NULL, "refused: needs the controller of whereabouts")),
 	KEY("configuration_path", J_STR, path,
 	    JSON_DOC("whereabouts.d/whereabouts.conf",
-		     "file with further keys, below /etc/cni/net.d or /etc/kubernetes/cni/net.d")),
+		     "absolute path of a file with further keys, tried before the default in "
+		     "/etc/kubernetes/cni/net.d, /etc/cni/net.d and /host/etc/cni/net.d")),
 	KEY("log_file", J_STR, log_file, JSON_DOC(NULL, "file to which the plugin writes its log")),
 	KEY("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, verbose, error or panic")),
 	KEY("state_dir", J_STR, state_dir, JSON_OWN(PATH_IPAM_STATE, "directory of the store")),

@@ -419,7 +419,7 @@ int multi_check_gateways(const struct multi *x, struct err *e)
 			if (*seen)
 				return err_kind(e, ERR_CONF, -EINVAL,
 						"multus does not support ECMP for default-route: "
-						"%s and %s both have one",
+						"%s and %s have gateways of the same family",
 						(*seen)->label, x->nets[i].label);
 			*seen = &x->nets[i];
 		}

@@ -24,8 +24,8 @@ static enum cni_version version_for_multus(const struct multi_net *net)
 	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
-/* Returns the definition's version if the configuration for Multus has a different one; otherwise
- * NULL. */
+/* Returns the network's CNI version ("": none) if the configuration for Multus has a different
+ * one; otherwise NULL. */
 static const char *other_version(const struct multi_net *net)
 {
 	if (net->call.no_version)
@@ -138,8 +138,7 @@ static int make_scratch(const struct multi *x, struct buf *text, struct err *e)
 	jo_end_arr(&o);
 	return r < 0 || !text->over
 		       ? r
-		       : err_set(e, -E2BIG, "the networks' configurations exceed %d MiB",
-				 TEXT_MAX >> 20);
+		       : err_set(e, -E2BIG, "the entry exceeds %d MiB", TEXT_MAX >> 20);
 }
 
 static int forget(void *arg, struct err *e)
@@ -168,7 +167,8 @@ int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 		return 0;
 	path = scratch_path(x);
 	if (multus_has(x->call, x->keep_dir)) {
-		log_debug("writing no entry for Multus, because Multus itself has one of this pod",
+		log_debug("writing no entry for Multus, because the pod has one that this "
+			  "network did not write",
 			  LOG_S("file", path));
 		return 0;
 	}

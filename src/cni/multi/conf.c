@@ -27,7 +27,8 @@ static const struct json_field net_fields[] = {
 	JSON_FIELD("type", J_STR, struct raw_net, type,
 		   JSON_DOC(NULL, "name of the plugin, if the network has only one")),
 	JSON_FIELD("plugins", J_VAL, struct raw_net, plugins,
-		   JSON_DOC(NULL, "list of plugins, of which the first makes the interface")),
+		   JSON_DOC(NULL, "list of plugins, of which the first that is not ifacer makes "
+				  "the interface")),
 	JSON_FIELD("nad", J_STR, struct raw_net, nad,
 		   JSON_DOC(NULL, "name of the NetworkAttachmentDefinition, NAMESPACE/NAME")),
 	JSON_FIELD("deviceID", J_STR, struct raw_net, device,
@@ -217,7 +218,7 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected an object", place,
 				json_kind_name(plugin));
 	if (!type || !*type || strchr(type, '/'))
-		return bad(e, place, "has no 'type', expected a plugin's name");
+		return bad(e, place, "has no 'type' that is a plugin's name without '/'");
 	if (strcmp(type, "unirail-cni") == 0)
 		return bad(e, place,
 			   "is 'unirail-cni' itself, expected a plugin that makes one network");
@@ -320,8 +321,8 @@ static int check_unique(const struct multi *x, const char *place, struct err *e)
 }
 
 /* Returns the interface name of network i: its ifname, otherwise CNI_IFNAME for the first network
- * and "net<i>" for the others. Without CNI_IFNAME (GC, STATUS) the first network gets "eth0", a
- * name that these verbs do not use. */
+ * and "net<i>" for the others. Without CNI_IFNAME (GC, STATUS) the first network gets "eth0":
+ * for these verbs the name has no meaning. */
 static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)

@@ -160,7 +160,8 @@ static void coordinators(struct deleting *d)
 		if (!net->co)
 			continue;
 		coordinator_conf_of(d, net);
-		/* Usually all networks use the same table, and one call covers them. */
+		/* Usually all networks have the same table and default NIC, and one call covers
+		 * them. */
 		if (net->coordinator_conf.mode == COORD_DISABLED ||
 		    (last && same_places(last, &net->coordinator_conf)))
 			continue;

@@ -10,11 +10,11 @@
 /* Returns the call of an executed plugin of network i; prev may be NULL. */
 struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev);
-/* Returns the call of an in-process plugin of network i; for STATUS `a` has nothing open. */
+/* Returns the call of an in-process plugin of network i; for GC and STATUS `a` has nothing open. */
 struct chained_call multi_chained_call(const struct multi *x, const struct attach *a, size_t i,
 				       const struct multi_plugin *p, bool has_prev);
 
-/* When a plugin runs in an ADD; a DEL runs them in reverse. */
+/* When a plugin runs in an ADD; a DEL runs the plugins in reverse order. */
 enum multi_place {
 	MULTI_AHEAD,  /* before the plugin that creates the interface */
 	MULTI_MAIN,   /* the plugin that creates the interface, if it is not a link driver */

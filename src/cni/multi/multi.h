@@ -99,8 +99,9 @@ struct multi_net {
 	struct multi_plugin *ahead, *before, *after;
 	size_t n_ahead, n_before, n_after;
 
-	struct coordinator_conf coordinator_conf; /* set by multi_read_plugins() */
-	struct cni_result result;		  /* result of the network's plugins so far */
+	/* set by multi_read_plugins() and multi_del() */
+	struct coordinator_conf coordinator_conf;
+	struct cni_result result;	 /* result of the network's plugins so far */
 	struct cni_result plugin_result; /* result before defaultRoute changed it; empty: unchanged */
 	struct cni_result prev;		 /* set by multi_set_prev() */
 };
@@ -154,8 +155,8 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
  * network has no prevResult.
  */
 void multi_set_prev(struct multi *x, size_t net, struct cni_result *prev);
-/* Writes the network's recorded result, or else its part of the merged one, into *ret, which must
- * be empty. Returns false if the network has no result. */
+/* Writes the network's recorded result, or else its part of the merged one, into *ret, which
+ * must be empty. Returns false if the network's call has no prevResult. */
 bool multi_prev(const struct multi *x, size_t net, struct cni_result *ret);
 
 /* --- the CNI verbs (add.c, del.c) --- */

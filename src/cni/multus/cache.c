@@ -20,7 +20,8 @@ static void put_string(struct json_out *o, const struct json *v, const char *key
 		jo_kstr(o, key, text);
 }
 
-/* Writes the keys that are common to all plugins: Multus' types contain no others. */
+/* Writes only keys that all plugins have in common: Multus' types have no keys of single
+ * plugins. */
 static void put_plugin(struct json_out *o, const struct json *v)
 {
 	jo_obj(o);

@@ -172,9 +172,9 @@ static bool has_type(const struct json *conf, const char *type)
 	return its && strcmp(its, type) == 0;
 }
 
-/* Returns whether Multus executed this plugin as one of its delegates: its scratch file, which
- * it removes only after all delegates are deleted, lists them. If so, this call must not delete
- * the other delegates. */
+/* Returns whether Multus executed this plugin as one of its delegates: then the scratch file,
+ * which Multus removes only after all delegates are deleted, lists this network. If so, this
+ * call must not delete the other delegates. */
 static bool is_delegate(const struct multus *m)
 {
 	const struct cni_call *c = m->call;
@@ -195,7 +195,8 @@ static void remove_file(const struct multus *m, const char *path)
 	struct err reason = ERR_INIT;
 
 	if (file_remove(&m->call->root, path, &reason) < 0)
-		log_warn("cannot remove a file of Multus", LOG_S("error", reason.text));
+		log_warn("cannot remove a file that records an attachment",
+			 LOG_S("error", reason.text));
 }
 
 static void remove_device_file(const struct multus *m, const struct network *net)
@@ -342,8 +343,8 @@ static void read_scratch(struct multus *m)
 		r = multus_delegates_parse(buf_span(&text), &m->delegates, &m->n_delegates,
 					   &reason);
 	if (r < 0)
-		log_warn("Multus' file cannot be read, only the networks in libcni's cache are "
-			 "deleted",
+		log_warn("Multus' file cannot be read, a DEL deletes only the networks in "
+			 "libcni's cache",
 			 LOG_S("file", m->scratch), LOG_S("error", reason.text));
 }
 
@@ -382,7 +383,8 @@ static void multus_find_cache(struct multus *m)
 		f->name = xstrdup(names[i]);
 		f->path = xasprintf("%s/%s", dir, names[i]);
 		read_cache_file(m, f);
-		/* Skips a file of another container, whose id contains this container's id. */
+		/* Skips a file of another container, although the file's name contains this
+		 * container's id. */
 		f->taken = f->cached.container_id &&
 			   strcmp(f->cached.container_id, m->call->container_id) != 0;
 	}

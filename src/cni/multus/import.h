@@ -14,8 +14,9 @@
  * network has a cache file, so that a retried DEL deletes the remaining networks.
  *
  * If Multus attached the pod: returns 1 if all its networks are deleted, otherwise the error of the
- * first failed deletion. Returns 0 and does nothing if Multus did not attach the pod, if Multus
- * executed this plugin as one of its delegates, or if the files are this network's own entry.
+ * first failed deletion. Returns 0 if the files name no network of the pod. Returns 0 and does
+ * nothing if Multus executed this plugin as one of its delegates, or if the files are this
+ * network's own entry.
  */
 
 #include "cni/protocol/cni.h"

@@ -21,7 +21,8 @@ struct network {
 	const char *name; /* for messages */
 	char *ifname;
 	struct span conf;
-	const char *device;  /* name of its device information file; NULL: none */
+	/* delegate's name, part of the name of the device information file; NULL: no file */
+	const char *device;
 	const char *args;    /* arguments that the network adds to CNI_ARGS; NULL: none */
 	const char *version; /* cniVersion of its definition; "": none; NULL: the version in conf */
 	struct cache_file *file; /* NULL: none */

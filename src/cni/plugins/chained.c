@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The applet of a chained plugin: each call is a process of its own. */
+/* The verbs of a chained plugin's applet; each call runs this plugin only. */
 #include "cni/plugins/chained.h"
 
 #include <string.h>

@@ -27,8 +27,8 @@ struct chained_call {
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
 	/* runtimeConfig from the runtime, of which only keys that conf.capabilities declares are
-	 * used. NULL: conf contains runtimeConfig, because the runtime called this plugin as a
-	 * separate process. */
+	 * used. NULL: runtimeConfig is read from conf, where the runtime writes it when it calls
+	 * this plugin as a separate process. */
 	const struct json *runtime;
 	/* name of the network; in unirail-cni it differs from the call's name */
 	const char *network;

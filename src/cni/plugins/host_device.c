@@ -230,7 +230,8 @@ const struct link_driver host_device_kind = {
 const struct cni_plugin cni_host_device =
 	RAIL_PLUGIN(host_device_kind, "host-device", &table, &rail_common_table);
 
-/* Finds the device of the node that a configuration names, by sysfs and by the node's links. */
+/* --- the device of the node that a configuration names, found by sysfs and by the node's links
+ * --- */
 
 #define PCI "/sys/bus/pci/devices"
 #define AUX "/sys/bus/auxiliary/devices"
@@ -269,7 +270,7 @@ static int place_of_path(const struct root *root, const char *path, char *ret, s
 	if (strncmp(path, "/sys/devices/", 13) != 0 || strstr(path, "/..") || strlen(path) >= size)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"kernel device path \"%s\" must be absolute and begin with "
-				"/sys/devices/ (conf.kernelpath)",
+				"/sys/devices/ (conf.kernelpath, without '/..')",
 				path);
 	if (!file_exists(root, path))
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
@@ -358,7 +359,8 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 		return r;
 	if (*place) {
 		f.dpdk = is_dpdk(root, place);
-		/* If neither directory lists a link, the device is in a pod or has no driver. */
+		/* If neither directory lists a link, the device is in a pod or has no network
+		 * driver. */
 		if (list_net(root, place, &f) < 0)
 			(void)list_virtio(root, place, &f);
 	}

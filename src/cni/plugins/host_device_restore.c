@@ -226,8 +226,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!host_device_is_moved(l)) {
 		/* The original fails here. So with the original, if ADD fails because the pod has a
 		 * link of this name, each DEL fails as well. */
-		log_warn("leaving a link in the pod: it has no alias, so it is not a device of "
-			 "the node",
+		log_warn("leaving a link in the pod: its alias is missing or not an interface "
+			 "name, so it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;
 	}
@@ -546,15 +546,16 @@ static bool is_final(int r)
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
-	struct link l;
+	struct link l = {0};
 	int n = link_get(a->host, r->link, &l, e);
 
 	if (n == -ENODEV || (n >= 0 && !is_same(r, &l))) {
 		err_clear(e);
 		return 0;
 	}
-	if (n >= 0)
-		n = restore_link(a, r, &l, e);
+	if (n < 0)
+		return err_wrap(e, n, "restore the state of '%s' from before the pod", r->link);
+	n = restore_link(a, r, &l, e);
 	if (n < 0 && !is_final(n))
 		return err_wrap(e, n, "restore the state of '%s' from before the pod", r->link);
 	if (n < 0)
@@ -577,8 +578,9 @@ static bool is_past(const struct root *root, const struct raw *r)
 }
 
 /* Reads this attachment's record. If the device is back on the node, restores its recorded state
- * and deletes the record. The record stays while the device is not on the node, and after an error
- * if a retry may succeed. A record with invalid content is logged and deleted. */
+ * and deletes the record. The record stays while the device is not on the node, and after an
+ * error if a retry may succeed. A record from before a reboot is only deleted. A record with
+ * invalid content is logged and deleted. */
 static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;

@@ -3,16 +3,16 @@
 #define UNIRAIL_CNI_PLUGINS_IFACER_H
 
 /*
- * The ifacer plugin: creates, on the node, a bond and a VLAN interface as the master of the next
- * plugin. It works in the host's namespace; the result is prevResult, or an empty one. The netconf,
- * keys matched as Go's encoding/json does:
+ * The ifacer plugin: creates, on the node, a bond, a VLAN interface or both; the VLAN interface, or
+ * else the bond, is the master of the next plugin. It works in the host's namespace; the result is
+ * prevResult, or an empty one. The netconf, keys matched as Go's encoding/json does:
  *
  *	interfaces	names. One with vlanID: <if>.<vlanID>. Two or more with bond: the bond, and
  *			with vlanID <bond>.<vlanID>. Anything else: nothing is made
  *	vlanID		0 (none) to 4094
  *	bond		{name (sp_bond0), mode (0 to 6), options}
- *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
- *			the driver's words; an unknown option is logged and ignored
+ *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": values
+ *			as the bonding driver takes them; an unknown option is logged and ignored
  *
  * ADD uses existing links, and sets them up if they are down. An existing bond without ports gets
  * the ports, because an interrupted ADD may have left it. A bond that has ports keeps its ports and
@@ -62,7 +62,7 @@ struct ifacer_plan {
 };
 
 extern const struct json_table ifacer_table; /* keys of the netconf */
-/* An error of kind ERR_CONF names the invalid field. */
+/* An error of kind ERR_CONF names the invalid field or value. */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);
 

@@ -19,7 +19,8 @@
  * bytes. A partition that the HCA's table does not have gives a link without carrier.
  *
  * The kernel treats a child as a piece of hardware: when the pod's namespace is deleted, the child
- * moves to the node instead of going away. DEL and GC delete such children.
+ * moves to the node instead of going away. GC, and DEL without the pod's namespace, delete such
+ * children.
  */
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@ struct runtime_conf {
 	const char *mac;
 };
 
-/* The netconf fields that only macvlan has. */
+/* The netconf fields that macvlan reads besides those of every created link (rail_read_made()). */
 struct raw {
 	const char *mode, *mac;
 	int64_t bcqueuelen;

@@ -90,10 +90,8 @@ static int collect(const struct chained_call *m, struct sbr_facts *f, struct err
 	return r < 0 ? r : 0;
 }
 
-/*
- * Locks the pod's namespace, as the original does, because two processes at once in one pod would
- * choose the same table. The lock ends when its descriptor is closed.
- */
+/* Locks the pod's namespace, as the original does, because two sbr processes that run for one
+ * pod at the same time would choose the same table. Closing the descriptor releases the lock. */
 static int lock(const struct chained_call *m, int *fd, struct err *e)
 {
 	int r = netns_open(m->call->netns, fd, e);
@@ -369,7 +367,7 @@ static struct rule rule_of(const struct ipaddr *ip, uint32_t table)
 }
 
 /* Returns the first table, from `table` on, that no rule and no route uses. The original checks
- * only rules, and so adds routes to tables of other programs. */
+ * only the rules and the main table's routes, and so adds routes to tables of other programs. */
 static uint32_t free_table(const struct sbr_facts *f, uint32_t table)
 {
 	for (;; table++) {
@@ -513,9 +511,10 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		s->old = *old;
 }
 
-/* Plans the deletion of the interface's routes in the main table: with `gateways` those through a
- * gateway, otherwise the others. Routes through a gateway are deleted first, so that undo, in
- * reverse order, first adds the routes to the subnets that contain the gateways. */
+/* Plans the deletion of the interface's routes in the main table: with `gateways` those through
+ * a gateway, otherwise the others. If c->hints is set, link-scope routes stay. Routes through a
+ * gateway are deleted first, so that undo, in reverse order, first adds the routes to the
+ * subnets that contain the gateways. */
 static void plan_leave(const struct sbr_conf *c, const struct sbr_facts *f, bool gateways,
 		       struct sbr_plan *p)
 {
@@ -582,8 +581,9 @@ size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n
 	for (size_t i = 0; i < n_rules; i++) {
 		bool from = false;
 
-		/* Skips a rule with more conditions: sbr has not added it, and struct rule cannot
-		 * describe it exactly enough to delete only this rule. */
+		/* Skips an inverted rule and a rule with conditions that struct rule does not
+		 * contain: sbr has not added it, and struct rule cannot describe it exactly
+		 * enough to delete only this rule. */
 		if (rules[i].more || rules[i].invert || (c->table && rules[i].table != c->table))
 			continue;
 		for (size_t k = 0; k < n; k++)

@@ -12,7 +12,8 @@
  *	table		ADD makes only the rules, for this table; the user maintains its routes
  *	gateways	at most one per family, used instead of prevResult's
  *	addSourceHints	the main table keeps the interface's link-scope routes, and gets
- *			"SUBNET dev IF src ADDRESS scope link" for each address
+ *			"SUBNET dev IF src ADDRESS scope link" for each address (except /32
+ *			and /128)
  */
 
 #include "cni/plugins/chained.h"
@@ -37,7 +38,8 @@ struct sbr_facts {
 enum sbr_do {
 	SBR_RULE_ADD,
 	SBR_DEFAULT_ADD,
-	SBR_ROUTE_PUT, /* adds, or replaces one of the same destination and metric */
+	/* adds the route, or replaces the one with the same destination and metric */
+	SBR_ROUTE_PUT,
 	SBR_ROUTE_DEL,
 };
 
@@ -66,12 +68,13 @@ size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip 
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
 /* Fills ret, which has room for n_rules entries, with the rules that DEL removes: those of
- * c->table (0: of any table) whose only selector is one of the addresses as source. Returns
- * their number. */
+ * c->table (0: of any table) whose source is one of the addresses, except rules that are
+ * inverted or have conditions that struct rule does not contain. Returns their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
-/* Checks that each address still has its rule. Unless c->table is set, the rule's table must have
- * the route to the address's subnet and, if the address has a gateway, its default route. */
+/* Checks that each address still has its rule. Unless c->table is set, the rule's table must
+ * have the route to the address's subnet (not required for /32 and /128) and, if the netconf or
+ * prevResult has a gateway for the address, the default route through it. */
 int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct err *e);
 

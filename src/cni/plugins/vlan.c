@@ -88,9 +88,8 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 
 static const char *hint(int code)
 {
-	return code == -EEXIST
-		       ? "the node or another pod has a VLAN interface with this id on the master"
-		       : NULL;
+	return code == -EEXIST ? "the node or a pod has a VLAN interface with this id on the master"
+			       : NULL;
 }
 
 const struct link_driver vlan_kind = {

@@ -151,7 +151,7 @@ wrong "no usable RDMA device 'mlx5_9'; usable are: rxea, rxeb" unirail verify 17
 wrong "not usable: $fake: libibverbs does not list the device (linked providers: mlx5," unirail verify 172.16.1.1 -d "$fake"
 wrong "no GID with index 77 on port 1; it has: 0 fe80::" unirail verify 172.16.1.1 -x 77
 wrong "no port 3; it has 1" unirail verify 172.16.1.1 -d rxea -i 3
-wrong "interface of address 127.0.0.1 has no RDMA device; addresses with an RDMA device: 172.16.1.1 (ra, rxea), 172.16.1.2 (rb, rxeb)" \
+wrong "no RDMA device has a port for address 127.0.0.1 (with --port: the port of that number); addresses with an RDMA device: 172.16.1.1 (ra, rxea), 172.16.1.2 (rb, rxeb)" \
 	unirail verify 127.0.0.1
 wrong "port 9.*is 'unirail verify --listen' running there" unirail verify 172.16.1.1:9
 wrong "may lock 64 KiB (RLIMIT_MEMLOCK)" su user -c 'ulimit -l 64; unirail verify 172.16.1.1'

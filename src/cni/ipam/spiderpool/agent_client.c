@@ -11,7 +11,8 @@
 #include "cni/protocol/error.h"
 #include "wire/http/http1.h"
 
-/* Client of `unirail ipam serve`: one request for all rails. src/agent/api/plan.c is the server. */
+/* Client of unirail's own API, which `unirail ipam serve` and `unirail agent` serve: an ADD
+ * sends one request for all rails. src/agent/api has the server's part (plan.c, pods.c). */
 
 #define UNIRAIL_API "/v1/unirail/"
 
@@ -158,7 +159,7 @@ int spiderpool_socket_try(const struct rail_request *v, struct err *e)
 	return r < 0 || is_unirail ? r : agent_healthy(v->conf.socket, v->call, e);
 }
 
-/* --- DEL, CHECK, GC, STATUS --- */
+/* --- DEL, CHECK, GC and conflicts --- */
 
 static void put_container(struct json_out *o, const struct cni_ipam_call *call)
 {
@@ -197,8 +198,8 @@ int spiderpool_socket_del(const char *socket, int limit_ms,
 		r = agent_del(socket, calls, n, e);
 	else if (r == 0 && reply.status != 200)
 		r = agent_failure(&reply, "spiderpool IP release error", e);
-	/* Every error is of class ERR_AGAIN: the addresses are still allocated, so the runtime must
-	 * retry. */
+	/* Every error is of class ERR_AGAIN: the addresses may still be allocated, so the
+	 * runtime must retry. */
 	if (r < 0 && e)
 		e->kind = ERR_AGAIN;
 	return r;
@@ -369,7 +370,8 @@ static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 	if (r < 0)
 		return unhealthy(e, r,
 				 r == -ENOENT || r == -ECONNREFUSED
-					 ? " (is 'unirail ipam serve' running?)"
+					 ? " (is 'unirail agent' or 'unirail ipam serve' "
+					   "running?)"
 					 : "");
 	ret->status = r;
 	if (ret->body.len > 0 && json_parse(&ret->doc, buf_span(&ret->body), BODY_MAX, NULL) < 0)
@@ -473,8 +475,8 @@ static void fill_flags(const struct rail_request *rail, const struct reply *p)
 	};
 }
 
-/* Takes the addresses and routes of this interface from a reply, which lists all interfaces of the
- * pod that the agent knows. Returns the number of addresses. */
+/* Takes the addresses and routes of this interface from an answer: that of Spiderpool's agent
+ * lists all interfaces of the pod that the agent knows. Returns the number of addresses. */
 static size_t fill_result(const struct rail_request *rail, const struct reply *p)
 {
 	const struct reply_ip *ips = p->ips.v;

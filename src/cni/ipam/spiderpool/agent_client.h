@@ -5,16 +5,16 @@
 /*
  * The spiderpool IPAM as a client of the server that the netconf names (ipam_unix_socket_path).
  *
- * `unirail ipam serve` gets one request for all attachments. If the server answers this request
- * with 404, it is Spiderpool's own agent. It then gets the requests of Spiderpool's plugin, a
+ * `unirail ipam serve` and `unirail agent` get one request for all attachments. If the server
+ * answers this request with 404, it is Spiderpool's own agent. It then gets the requests of Spiderpool's plugin, a
  * health check and one request per interface. This API is limited: requests for specific addresses
  * are refused (class ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing,
  * and STATUS only checks the agent's health.
  *
  * If no server answers: "unhealthy spiderpool-agent backend, failed to check: ...", of class
- * ERR_AGAIN for DEL, so that the runtime retries and no address leaks. Errors that Spiderpool's
- * agent returns to a DEL are only logged, as by Spiderpool's plugin: the agent's GC releases the
- * addresses later.
+ * ERR_AGAIN for DEL, so that the runtime retries and no address leaks. If Spiderpool's agent
+ * answers a release request with an error other than 503, the error is only logged, as by
+ * Spiderpool's plugin: the agent's GC releases the addresses later.
  */
 
 #include "cni/ipam/spiderpool/spiderpool.h"

@@ -64,8 +64,8 @@ static int sayable(const struct rail_request *v, struct err *e)
 	if (v->n_want)
 		return err_kind(
 			e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"%s requests %s, but Spiderpool's agent at '%s' accepts no request for an "
-			"address",
+			"%s requests %s, but Spiderpool's agent at '%s' accepts no request for a "
+			"specific address",
 			v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
 			v->conf.socket);
 	if (v->conf.sticky)
@@ -140,7 +140,7 @@ int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size
 	return r < 0 ? r : 0;
 }
 
-/* The agent has no quarantine, and a release request frees the addresses of all interfaces of the
+/* The agent has no quarantine, and this release frees the addresses of all interfaces of the
  * pod. So this ADD fails, and the runtime retries it. */
 int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,
 		   const struct mac *other, struct err *e)

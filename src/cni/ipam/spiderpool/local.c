@@ -258,7 +258,7 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct er
 		buf_init(&a.v[i].request.keep, 0);
 		*calls[i]->flags = (struct cni_ipam_flags){0};
 	}
-	/* All checks precede the first allocation. */
+	/* The netconfs and CNI_ARGS of all rails are checked before the first allocation. */
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = read_rail(&a.v[i], calls[i], n, e);
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -310,9 +310,9 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 				  e);
 	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
-	/* The server did not answer, but server_state_dir names its store, and a release in the
-	 * store needs no server. */
-	log_warn("the IPAM server does not answer, its store is used directly",
+	/* The server did not answer, or answered 503, but server_state_dir names its store, and
+	 * a release in the store needs no server. */
+	log_warn("the IPAM server is unavailable, its store is used directly",
 		 LOG_S("error", e ? e->text : ""));
 	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
 			 e);

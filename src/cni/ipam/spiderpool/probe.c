@@ -74,8 +74,8 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	return n;
 }
 
-/* Returns 0 if there is no conflict, 1 if some addresses are in conflict; negative: another test
- * failed. */
+/* Returns 0 if there is no conflict, 1 if some addresses are in conflict; negative: a gateway is
+ * unreachable, or a test could not be carried out. */
 static int judge(struct probing *p, const struct probe *v, size_t n, struct err *e)
 {
 	int conflicts = 0;

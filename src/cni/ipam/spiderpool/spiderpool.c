@@ -275,9 +275,9 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	r = spiderpool_socket_gc(conf.socket, call, e);
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
-	/* As in DEL: if the server does not answer, and server_state_dir names its store, the
-	 * store is used. */
-	log_warn("the IPAM server does not answer, its store is used directly",
+	/* As in DEL: if the server does not answer or answers 503, and server_state_dir names
+	 * its store, the store is used. */
+	log_warn("the IPAM server is unavailable, its store is used directly",
 		 LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
@@ -363,9 +363,9 @@ static const struct json_field fields[] = {
 	FIELD("match_master_subnet", J_BOOL, match_subnet,
 	      JSON_DOC("false", "use only pools whose subnet contains an address of the master")),
 	FIELD("ipam_unix_socket_path", J_STR, socket,
-	      JSON_DOC(
-		      NULL,
-		      "socket of the agent or of `unirail ipam serve`; without it the store of this node is used")),
+	      JSON_DOC(NULL,
+		       "socket of `unirail agent`, `unirail ipam serve` or Spiderpool's agent; "
+		       "without it the store of this node is used")),
 	FIELD("server_state_dir", J_STR, server_state,
 	      JSON_OWN(NULL, "directory of the server's store, for DEL and GC without the server")),
 	FIELD("pool_dir", J_STR, pool_dir, JSON_OWN(PATH_POOLS, "directory of the pools")),

@@ -15,15 +15,16 @@
  *	                         of a plugin that runs as its own process; numbers, or digits as a
  *	                         string. _max_age is checked, but has no effect: the number of old
  *	                         files is limited, not their age
- *	ipam_unix_socket_path    absolute path of a server's socket: `unirail ipam serve` or
- *	                         Spiderpool's own agent then gets all requests (agent_client.h).
+ *	ipam_unix_socket_path    absolute path of a server's socket: `unirail ipam serve`, `unirail
+ *	                         agent` or Spiderpool's own agent then gets all requests
+ *	                         (agent_client.h).
  *	                         Without this key the local store is used, which a server of
  *	                         unirail may have open at the same time
  *
  * and unirail's own:
  *
- *	server_state_dir         directory of that server's store: if the server does not answer,
- *	                         DEL and GC release the addresses there
+ *	server_state_dir         directory of that server's store: if the server does not answer or
+ *	                         answers 503, DEL and GC release the addresses there
  *	pool_dir, state_dir, hostlocal_dir
  *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
@@ -65,8 +66,8 @@ int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, s
  * netconfs may name different stores. A failed ADD releases the addresses that it has newly
  * allocated. */
 int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
-/* Empties the results of an ADD and releases its new addresses; those of an earlier ADD of the
- * same attachment are in use. */
+/* Empties the results of an ADD and releases all addresses of each attachment that got a new
+ * one. An attachment that had all its addresses from an earlier ADD retains them. */
 void spiderpool_undo(const struct cni_ipam_call *const *calls, size_t n);
 int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 int spiderpool_check(const struct cni_ipam_call *call, struct err *e);

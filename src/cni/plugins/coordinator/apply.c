@@ -156,7 +156,7 @@ static int set_sysctl(struct coordinator_step *s, const struct root *root, struc
 {
 	int r = sysctl_get(root, s->key, s->old_value, sizeof(s->old_value), NULL);
 
-	/* A kernel without IPv6 does not have the sysctl and does not need it. */
+	/* -ENOENT: a kernel without IPv6 has no IPv6 sysctls and does not need them. */
 	if (r == -ENOENT || (r >= 0 && strcmp(s->old_value, s->value) == 0))
 		return 0;
 	r = sysctl_set(root, s->key, s->value, e);

@@ -236,8 +236,9 @@ int coordinator_check_host(const struct checking *k, struct err *e)
 				       k->c->host_table, ip, k->f->host_veth.name);
 		if (!has_host_neigh(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
-				       "the host has no permanent neighbour '%s' on '%s'", ip,
-				       k->f->host_veth.name);
+				       "the host has no permanent neighbour '%s' on '%s' with "
+				       "the MAC of the pod's interface to its node",
+				       ip, k->f->host_veth.name);
 	}
 	return 0;
 }
@@ -416,8 +417,9 @@ static bool is_neighbour(const struct checking *k, const struct ipaddr *ip)
 	return n && neigh_is_permanent(n) && mac_eq(&n->mac, &k->f->host_veth.mac);
 }
 
-/* Returns whether the pod's first NIC has addresses of the family: its ADD then made the permanent
- * neighbours of that family, which all NICs share. */
+/* Returns whether the pod must have permanent neighbours of the family, which all NICs share:
+ * ADD of the pod's first NIC makes them. Either this NIC is the first and has addresses of the
+ * family, or the pod has such a neighbour. */
 static bool first_knew(const struct checking *k, int family)
 {
 	for (size_t i = 0; k->first && i < k->n_ips; i++)
@@ -440,7 +442,8 @@ static int check_neighbours(const struct checking *k, struct err *e)
 
 		if ((ip->family == 4 ? knew4 : knew6) && pod_knows(k, ip) && !is_neighbour(k, ip))
 			return err_set(e, -ENOENT,
-				       "the pod has no permanent neighbour '%s' on '%s'",
+				       "the pod has no permanent neighbour '%s' on '%s' with the "
+				       "MAC of the link's host end",
 				       ip_str(ip, text), k->exit->name);
 	}
 	return 0;
@@ -493,9 +496,10 @@ struct family_checked {
 };
 
 /* Returns 1 if a rule for the address leads to a table with ADD's routes, 0 if there is no rule,
- * -errno if the tables of all rules lack a route. If sbr runs after the coordinator, it adds rules
- * and tables of its own for the same address, and a NIC that needs no table of the
- * coordinator may have only those. */
+ * -errno if the tables of all rules lack a route. Unless f->wanted, rules to tables that the
+ * coordinator did not make are ignored. If sbr runs after the coordinator, it adds rules and
+ * tables of its own for the same address, and a NIC that needs no table of the coordinator may
+ * have only those. */
 static int check_rules(const struct checking *k, const struct ipaddr *ip, struct family_checked *f,
 		       struct err *e)
 {

@@ -75,7 +75,8 @@ static bool is_of(const struct cni_result *prev, const struct cni_ip *ip, const 
 	       strcmp(prev->ifaces[ip->iface].name, ifname) == 0;
 }
 
-/* Collects the addresses that the pod still has and those in prevResult; either may be missing. */
+/* Collects the NIC's addresses in prevResult and those that its link still has; either may be
+ * missing. */
 static size_t known_ips(struct attach *a, struct ipaddr **ret)
 {
 	const struct cni_call *c = a->call;

@@ -122,7 +122,7 @@ struct coordinator_facts {
 
 void coordinator_facts_done(struct coordinator_facts *f);
 
-/* One call of the coordinator: one NIC. */
+/* One NIC of the pod, for coordinator_run() and coordinator_check(). */
 struct coordinator_nic {
 	/* NULL: this NIC has no coordinator and only occupies its position */
 	const struct coordinator_conf *conf;

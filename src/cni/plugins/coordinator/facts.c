@@ -9,7 +9,7 @@
 #include "cni/plugins/coordinator/internal.h"
 #include "kern/net/link.h"
 
-/* Reads the state of pod and host once for all NICs. */
+/* Facts of the coordinator: this file reads the state of pod and host, once for all NICs. */
 
 void coordinator_facts_done(struct coordinator_facts *f)
 {
@@ -58,7 +58,8 @@ static bool is_unreachable(int code)
 	}
 }
 
-/* Looks up the node's route to each address of the pod; an unreachable address is left out. */
+/* Looks up the node's route to each usable address of the pod; unreachable addresses are left
+ * out. */
 static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < f->n_addrs; i++) {

@@ -258,7 +258,7 @@ static void test_workload_endpoint_lists_the_pods_addresses(void **state)
 	       "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"}]}],"
 	       "\"node\":\"node1\",\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
 	expect("GET", "workloadendpoint?podNamespace=%0g&podName=p", NULL, 400,
-	       "\"the query is malformed\"\n");
+	       "\"the query is malformed, or a value in it is too long\"\n");
 }
 
 static void test_coordinator_settings_are_returned(void **state)

@@ -158,7 +158,7 @@ static void test_configmap_that_was_never_valid_writes_no_file(void **state)
 	(void)state;
 	begin(&l);
 	assert_false(given(&l, NULL));
-	ASSERT_HAS(l.reported, "does not exist; no valid version of the ConfigMap has been read");
+	ASSERT_HAS(l.reported, "does not exist; no valid version of the ConfigMap is in force");
 	assert_false(file_exists(&l.files.root, MAP_DIR));
 	end(&l);
 }

@@ -145,8 +145,8 @@ static void test_pod_waits_until_the_import_for_its_name_has_ended(void **state)
 	ASSERT_EQ(wait_for(store, &pod, "net1", false, &e), 1);
 	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
-	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the pod's SpiderEndpoint is "
-			      "not read from the API server yet");
+	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the import of the addresses in "
+			      "the pod's SpiderEndpoint still waits for the API server");
 	/* `migrating` (the pod is a migrating virtual machine) has no effect on the current
 	 * import for the name. In the next import, a request that cannot wait any longer
 	 * continues without the migrated addresses. */

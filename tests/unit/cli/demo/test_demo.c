@@ -121,7 +121,7 @@ static void test_address_of_another_rail_is_reported(void **state)
 	struct pod *p = *state;
 
 	p->addrs[1].net.ip = ip4(172, 16, 2, 10);
-	assert_problem(p, "'net1' has no address of its rail");
+	assert_problem(p, "'net1' has no IPv4 address in the subnet of its master");
 }
 
 static void test_missing_rule_is_reported(void **state)

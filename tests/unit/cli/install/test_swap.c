@@ -158,7 +158,7 @@ static void test_commit_that_would_replace_a_directory_changes_nothing(void **st
 	ASSERT_EQ(swap_commit(&s, &e), -EPERM);
 	ASSERT_STR_EQ(
 		e.text,
-		"give 'd' a second name before it is replaced: Operation not permitted (EPERM)");
+		"give 'd' a second name before it is replaced or removed: Operation not permitted (EPERM)");
 	swap_close(&s);
 	expect("/a", "old");
 	ASSERT_EQ(count(), 2);

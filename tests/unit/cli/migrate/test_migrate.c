@@ -328,7 +328,7 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 		int how;
 	} cases[] = {
 		{"DaemonSet", DAEMONSET("unirail", "unirail-agent", "i", ""),
-		 "this program did not create it", false},
+		 "there is no journal of a migration", false},
 		{"DaemonSet", DAEMONSET("x", "unirail-agent", "i", ""), "use -n x", false},
 		{"Node", NOT_READY("n3", "x: NetworkReady=false reason:NetworkPluginNotReady"),
 		 "node 'n3' has no CNI configuration", false},

@@ -135,7 +135,7 @@ static void test_failed_selection_lists_existing_devices(void **state)
 	(void)state;
 	pick_fails(
 		&facts, "10.0.0.5", &find_it,
-		"the interface of address 10.0.0.5 has no RDMA device; addresses with an RDMA device: 172.16.1.10 "
+		"no RDMA device has a port for address 10.0.0.5 (with --port: the port of that number); addresses with an RDMA device: 172.16.1.10 "
 		"(net1, mlx5_0), 172.16.3.10 (net2, mlx5_2)");
 	pick_fails(&facts, "10.0.0.5", &absent,
 		   "no usable RDMA device 'mlx5_7'; usable are: mlx5_0, mlx5_1");

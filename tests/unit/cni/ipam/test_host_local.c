@@ -239,7 +239,7 @@ static void expect_too_many(struct t_dir *w)
 	conf = buf_take(&b);
 	v = call(w, "ADD", conf);
 	expect(&v, 1,
-	       "{\"code\":7,\"msg\":\"conf.ipam.ranges: more than 256 range sets (a pod gets one "
+	       "{\"code\":7,\"msg\":\"conf.ipam.ranges: more than 256 range sets in total (a pod gets one "
 	       "address of each set)\"}");
 }
 

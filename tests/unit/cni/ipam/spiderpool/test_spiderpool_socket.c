@@ -447,7 +447,7 @@ static void test_plugin_fails_if_its_agent_is_not_running(void **state)
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":50,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
-	     "(is 'unirail ipam serve' running?): connect to '");
+	     "(is 'unirail agent' or 'unirail ipam serve' running?): connect to '");
 	/* DEL fails, so that the runtime repeats it and the address is released later. */
 	says("DEL", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
