@@ -21,7 +21,7 @@
 #define PATH_MULTUS_CONF "/etc/cni/multus/net.d"
 #define PATH_MULTUS	 "/var/lib/cni/multus" /* Multus' cache of attachments */
 #define PATH_SRIOV	 "/var/lib/cni/sriov"  /* records of the plugin sriov */
-#define PATH_TUNING	 "/run/cni/tuning"     /* sysctls that the plugin tuning restores */
+#define PATH_TUNING	 "/run/cni/tuning" /* attributes of links that the plugin tuning restores */
 #define PATH_WHEREABOUTS PATH_CNI_CONF "/whereabouts.d/whereabouts.conf"
 
 /* --- paths of Kubernetes and the node --- */

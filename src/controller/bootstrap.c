@@ -132,11 +132,12 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	go_on(d);
 }
 
-static void create(struct defaults *d, const struct kube_kind *kind, const struct buf *b)
+static void create(struct defaults *d, const struct kube_kind *kind, const char *name,
+		   const struct buf *b)
 {
 	const struct kube_request r = {
 		.verb = KUBE_CREATE,
-		.on = {.kind = kind, .ns = kind->namespaced ? d->c.ns : NULL, .name = "default"},
+		.on = {.kind = kind, .ns = kind->namespaced ? d->c.ns : NULL, .name = name},
 		.body = buf_span(b),
 	};
 
@@ -151,7 +152,7 @@ static bool make_coordinator(struct defaults *d)
 	if (!d->c.coordinator || kube_cache_count(d->c.cache, CLUSTER_CACHE_COORDINATORS) > 0)
 		return false;
 	defaults_coordinator(&b, &d->c);
-	create(d, &kube_coordinators, &b);
+	create(d, &kube_coordinators, d->c.name, &b);
 	return true;
 }
 
@@ -191,7 +192,7 @@ static bool make_network(struct defaults *d)
 			 LOG_S("network", network));
 		return false;
 	}
-	create(d, &kube_multusconfigs, &b);
+	create(d, &kube_multusconfigs, network, &b);
 	return true;
 }
 
@@ -261,7 +262,7 @@ static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
 	    kube_cache_get(d->c.cache, CLUSTER_CACHE_SUBNETS, "", p->subnet))
 		return false;
 	defaults_subnet(&b, p);
-	create(d, &kube_subnets, &b);
+	create(d, &kube_subnets, p->subnet, &b);
 	return true;
 }
 
@@ -273,7 +274,7 @@ static bool make_pool(struct defaults *d, const struct defaults_pool *p)
 	if (!p->name || kube_cache_get(d->c.cache, CLUSTER_CACHE_POOLS, "", p->name))
 		return false;
 	defaults_pool(&b, p);
-	create(d, &kube_ippools, &b);
+	create(d, &kube_ippools, p->name, &b);
 	return true;
 }
 

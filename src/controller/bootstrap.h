@@ -37,10 +37,11 @@ struct defaults_conf {
 	struct kube *kube;
 	const struct root *root;
 	struct kube_cache *cache;
-	const char *ns;		   /* namespace of the controller */
-	struct cidr_cni cni;	   /* CNI of this node */
-	bool coordinator, network; /* which objects to create */
-	const char *name;	   /* name of the SpiderCoordinator */
+	const char *ns;	     /* namespace of the controller */
+	struct cidr_cni cni; /* CNI of this node */
+	/* whether to create the SpiderCoordinator, and the network's SpiderMultusConfig */
+	bool coordinator, network;
+	const char *name; /* name of the SpiderCoordinator */
 	/* spec of the SpiderCoordinator; hijack: CIDRs separated by commas, NULL: none */
 	const char *mode, *type, *hijack;
 	struct defaults_pool pools[2]; /* IPv4, IPv6 */

@@ -70,7 +70,8 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "name of the SpiderSubnet to create for the default IPv4 pool; empty: none",                                     \
 	  default4.subnet, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME", 0)                                        \
 	X("default-ipv4-pool", OPT_STR, "NAME",                                                                            \
-	  "name of the default IPv4 pool, a SpiderIPPool to create in a new cluster for pods "                             \
+	  "name of the default IPv4 pool, a SpiderIPPool to create if it does not exist, for "                             \
+	  "pods "                                                                                                          \
 	  "that name no pool; empty: none",                                                                                \
 	  default4.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME", 0)                                          \
 	X("default-ipv4-cidr", OPT_STR, "CIDR", "subnet of the default IPv4 pool", default4.cidr,                          \
@@ -84,7 +85,8 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "name of the SpiderSubnet to create for the default IPv6 pool; empty: none",                                     \
 	  default6.subnet, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_SUBNET_NAME", 0)                                        \
 	X("default-ipv6-pool", OPT_STR, "NAME",                                                                            \
-	  "name of the default IPv6 pool, a SpiderIPPool to create in a new cluster for pods "                             \
+	  "name of the default IPv6 pool, a SpiderIPPool to create if it does not exist, for "                             \
+	  "pods "                                                                                                          \
 	  "that name no pool; empty: none",                                                                                \
 	  default6.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_NAME", 0)                                          \
 	X("default-ipv6-cidr", OPT_STR, "CIDR", "subnet of the default IPv6 pool", default6.cidr,                          \
@@ -98,7 +100,8 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "directory of CNI configurations, from which podCIDRType auto detects the cluster's CNI",                        \
 	  cni_dir, 0, 0, PATH_CNI_CONF, "SPIDERPOOL_CNI_CONFIG_DIR", 0)                                                    \
 	X("cluster-network-file", OPT_STR, "FILE",                                                                         \
-	  "file from which the name of the cluster's network is read if cni-config-dir is not readable",                   \
+	  "file from which the name of the cluster's network is read if the configurations in "                            \
+	  "cni-config-dir are not readable",                                                                               \
 	  network_file, 0, 0, "/var/run/spidernet/public/cluster-network",                                                 \
 	  "UNIRAIL_CLUSTER_NETWORK_FILE", 0)                                                                               \
 	X("cilium-configmap", OPT_STR, "NS/NAME", "ConfigMap of Cilium's settings", cilium, 0, 0,                          \
@@ -204,7 +207,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("subnet-reuse-delay", OPT_DUR, "TIME",                                                                           \
 	  "minimum time before an address released by a pool of a SpiderSubnet is used by "                                \
 	  "another pool",                                                                                                  \
-	  subnet_reuse_delay_ms, 0, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REUSE_DELAY", 0)                                  \
+	  subnet_reuse_delay_ms, 1000, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REUSE_DELAY", 0)                               \
 	SETTINGS_SANDBOX(X)                                                                                                \
 	SETTINGS_PID_FILE(X)
 
@@ -270,7 +273,7 @@ static bool is_namespace(struct span name)
 	return n <= NAMESPACE_MAX;
 }
 
-/* With an invalid namespace the API server would refuse the registration of all webhooks. */
+/* With an invalid namespace the API server would refuse the MutatingWebhookConfiguration. */
 static int check_namespaces(const char *setting, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), name;

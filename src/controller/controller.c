@@ -32,8 +32,9 @@ struct controller {
 	int argc;
 	char **argv;
 	struct controller_conf conf;
-	struct controller_conf first; /* initial settings, kept after a reload since other modules
-	                               * borrow its strings */
+	/* empty until the first reload, then the initial settings, whose strings other modules
+	 * borrow */
+	struct controller_conf first;
 	struct root root;
 	struct loop *loop;
 	struct daemon *daemon;
@@ -398,7 +399,8 @@ static void metrics_nads(void *part, struct buf *b)
 	sample_counter(b, "unirail_nads_writes_total", n.written,
 		       "Writes of NetworkAttachmentDefinitions and their owners' status.");
 	sample_counter(b, "unirail_nads_write_failures_total", n.failed,
-		       "Failed writes of NetworkAttachmentDefinitions and their owners' status.");
+		       "Failed writes and removals of NetworkAttachmentDefinitions, and failed "
+		       "writes of their owners' status.");
 	sample_counter(
 		b, "unirail_nads_removed_total", n.removed,
 		"NetworkAttachmentDefinitions removed because the name in their SpiderMultusConfig "
@@ -666,7 +668,7 @@ static void controller_part_from(struct controller *c)
 	parts_stop(every, ARRAY_LEN(every) - 1, c->every);
 }
 
-/* Cannot fail, because parts of the leader open no files or sockets. */
+/* Cannot fail, because `start` of each part of the leader always returns 0. */
 static void controller_lead(struct controller *c)
 {
 	parts_start(c, leads, c->leads, NULL);

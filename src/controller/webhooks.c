@@ -455,9 +455,10 @@ void webhooks_metrics(struct webhooks *w, struct buf *b)
 {
 	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
 		     "Expiry of the webhooks' certificate, seconds since the epoch.");
-	sample_gauge(
-		b, "unirail_controller_certificate_error", certs_sync_error(w->certs, NULL) != 0,
-		"1 if the last read or write of the webhooks' certificate failed, otherwise 0.");
+	sample_gauge(b, "unirail_controller_certificate_error",
+		     certs_sync_error(w->certs, NULL) != 0,
+		     "1 if the webhooks' certificate was not read yet, or its last read, check or "
+		     "write failed, otherwise 0.");
 	sample_counter(b, "unirail_controller_webhooks_restored_total",
 		       w->restored + (w->registration ? registration_restored(w->registration) : 0),
 		       "Changes of the webhook configurations by other programs, each of which was "

@@ -8,7 +8,8 @@
  * attributes and the eswitch mode is read from sysfs under a root
  * (Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband) with the kernel's
  * spelling; the root may also hold a copy of another host's sysfs. Netdevs and RDMA devices are
- * those of the network namespace that /sys was mounted in: a VF in a pod has none here.
+ * those of the network namespace that /sys was mounted in: a netdev or RDMA device that was moved
+ * into a pod is not listed.
  */
 
 #include "kern/pci/devlink.h"
@@ -22,7 +23,7 @@ struct inventory_netdev {
 	char operstate[16]; /* operational state such as "up", "down" ...; "": unknown */
 	char alias[LINK_ALIAS_MAX];
 	uint32_t mtu;
-	bool up; /* the interface is set up, with or without carrier */
+	bool up; /* IFF_UP: the interface is administratively up, with or without carrier */
 };
 
 struct inventory_gid {

@@ -43,7 +43,7 @@ static void doctor_vf_pfs(struct doctor *d);
 
 static void doctor_vf_rdma(struct doctor *d);
 
-/* The order of the checks: a check comes after those that its subject depends on. */
+/* The checks, in the order in which they run and in which `unirail doctor --list` prints them. */
 const struct doctor_check doctor_checks[] = {
 	{"rdma-kernel",
 	 "the kernel supports RDMA, and each NIC that supports it has an RDMA device",
@@ -78,7 +78,7 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_host_drift},
 	{"pci-acs", "NICs and GPUs below one PCIe switch reach each other directly",
 	 doctor_pci_acs},
-	{"pci-read", "RDMA NICs may read 4096 bytes of memory at once", doctor_pci_read},
+	{"pci-read", "RDMA NICs of NVIDIA may read 4096 bytes of memory at once", doctor_pci_read},
 	{"gpu-peermem", "RDMA reaches the memory of GPUs", doctor_gpu_peermem},
 	{"memlock", "processes that use RDMA have permission to lock memory", doctor_memlock},
 	{"vf-drivers", "each VF has a driver", doctor_vf_drivers},
@@ -86,7 +86,8 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_vf_pfs},
 	{"vf-rdma", "VFs of an RDMA NIC have RDMA devices", doctor_vf_rdma},
 	{"vf-resources",
-	 "VFs in the kubelet's resources exist; of a PF's VFs, all or none are in a resource",
+	 "VFs in the kubelet's resources exist; of a PF's VFs with a driver, all or none are in "
+	 "a resource",
 	 doctor_vf_resources},
 	{"node-resources", "a device plugin of this node serves each resource of its Node object",
 	 doctor_node_resources},
@@ -627,7 +628,8 @@ static void compare_rails(struct doctor *d, const struct link *a, const struct l
 				d, FINDING_REMARK, a->name,
 				"use a separate subnet for each rail, or route by source address "
 				"and set arp_ignore=1, arp_announce=2",
-				"%s is in the same subnet as '%s': one of them answers ARP for both",
+				"%s is in the same subnet as '%s': each of the two rails may "
+				"answer ARP requests for the other's address",
 				ipnet_str(&x->net, text), b->name);
 			return;
 		}
@@ -707,7 +709,11 @@ static bool has_records(struct ipam *store)
 static void doctor_pools(struct doctor *d)
 {
 	const struct ipam_paths paths = {
-		.pool_dir = d->pool_dir, .state_dir = d->state_dir, .lock_ms = LOCK_MS};
+		.pool_dir = d->pool_dir,
+		.state_dir = d->state_dir,
+		.lock_ms = LOCK_MS,
+		.read_only = true,
+	};
 	struct ipam *store = NULL;
 	auto_buf struct buf found = {0};
 	struct err e = ERR_INIT;
@@ -870,8 +876,8 @@ static void doctor_vf_rdma(struct doctor *d)
 
 /* --- whether the container runtime uses the CNI configuration that makes it call unirail-cni --- */
 
-/* Returns the first configuration file that a runtime uses, in the order of the runtime; skips
- * lists without plugins and files that Cilium has renamed. */
+/* Returns the first configuration file, valid or not, in the order of the runtime; skips lists
+ * without plugins and files that Cilium has renamed. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -953,7 +959,7 @@ static void doctor_cni_first(struct doctor *d)
 		doctor_find(
 			d, FINDING_REMARK, d->cni_conf,
 			"run 'unirail install --cni-conf-dir' on a node with an agent; otherwise write a configuration that calls unirail-cni",
-			"no CNI configuration calls unirail-cni, '%s' is used: pods get no "
+			"no CNI configuration calls unirail-cni, the first is '%s': pods get no "
 			"rails",
 			first->name);
 	}

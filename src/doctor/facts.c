@@ -132,9 +132,9 @@ static int talk_all(struct host_facts *f, const struct host_source *s, struct er
 }
 
 /*
- * DCB of each port in the order in which `unirail host` requests it (host/steps/qos.c), so that a
- * plan of the snapshot gets the same answers. A driver without DCB answers with an error, which is
- * recorded as well.
+ * Records DCB of each Ethernet port that is not a VF, in the order in which `unirail host` requests
+ * it (host/steps/qos.c), so that a plan of the snapshot gets the same answers. A driver without DCB
+ * answers with an error, which is recorded as well.
  */
 static void record_dcb(const struct host_source *s)
 {

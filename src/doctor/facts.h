@@ -41,8 +41,8 @@ struct host_source {
 
 struct host_facts {
 	const struct root *root;
-	const char *dir;       /* the snapshot's directory; NULL: the running host */
-	bool live;	       /* this is the running host: processes, device nodes and /run can be
+	const char *dir; /* the snapshot's directory; NULL: the facts are not from a snapshot */
+	bool live;	 /* this is the running host: processes, device nodes and /run can be
 			  * inspected */
 	struct json_doc *node; /* the Node object; NULL: not known */
 	struct link *links;

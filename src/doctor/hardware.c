@@ -57,11 +57,10 @@ static void check_bridges(struct doctor *d, const struct pci_path *path, bool *s
 		if (r == -EACCES && doctor_skip(d, f->pci[i].bdf, r))
 			continue;
 		if (r == 1 && acs.control & PCI_ACS_REDIRECTS) {
-			doctor_find(
-				d, FINDING_REMARK, f->pci[i].bdf, "'unirail host acs'",
-				"ACS (control 0x%04x) sends traffic between the NIC and the GPU below "
-				"this port through the root complex",
-				acs.control);
+			doctor_find(d, FINDING_REMARK, f->pci[i].bdf, "'unirail host acs'",
+				    "ACS (control 0x%04x) sends traffic between the NIC below this "
+				    "port and a GPU through the root complex",
+				    acs.control);
 			doctor_fix(d, "acs");
 		}
 	}
@@ -380,8 +379,8 @@ static bool opens_verbs(const struct root *r, const char *pid)
 	return found;
 }
 
-/* Reads the number after a label at the start of a line; false: it is "unlimited", or there is no
- * such line. */
+/* Reads the number after a label at the start of a line; false: the value is "unlimited", there
+ * is no such line, or the file cannot be read. */
 static bool number_of(const struct root *r, const char *pid, const char *file, const char *label,
 		      bool hex, uint64_t *ret)
 {

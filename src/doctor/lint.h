@@ -5,16 +5,17 @@
 /*
  * Validates manifests without a cluster:
  *
- * Objects of unirail's kinds get the defaults and pass the validation of admission, together with
- * the other objects of the manifests (controller/admission/admit.h).
+ * Objects of unirail's kinds get the defaults and are validated as in admission, together with the
+ * other objects of the manifests (controller/admission/admit.h).
  *
- * Definitions of networks must follow the rules for tenants (spec/definition.h).
+ * Definitions of networks in namespaces that are not trusted must follow the rules for tenants
+ * (spec/definition.h).
  *
  * Pods, and pod templates at any depth of other objects (Deployment, CronJob, MPIJob): their
  * annotations are parsed; their networks, pools and resources are looked up among the objects.
  *
- * Fields that the definition of a kind does not have are errors: kubectl refuses such a field,
- * other clients drop it. A reference to a missing object is an error if the manifests have any
+ * Fields of spec that the CustomResourceDefinition of the kind does not have are errors: kubectl
+ * refuses such a field, other clients drop it. A reference to a missing object is an error if the manifests have any
  * object of its kind, otherwise a warning, because the object may be in the cluster.
  */
 
@@ -34,8 +35,8 @@ struct lint_finding {
 struct lint {
 	const struct objects *in;   /* sorted */
 	const struct objects *crds; /* CustomResourceDefinitions; NULL: fields are not checked */
-	/* The namespace of unirail: that of a multusName without a namespace. Definitions of
-	 * networks in it are trusted. */
+	/* Namespace of unirail; a multusName without a namespace refers to it. Definitions of
+	 * networks in this namespace are trusted by default. */
 	const char *own_ns;
 	struct lint_finding *v;
 	size_t n;
@@ -43,7 +44,8 @@ struct lint {
 };
 
 /* Builds the index that the functions below use; lint_done() frees it. lint_run() calls this
- * function, other callers must. `in` must not change afterwards. */
+ * function; call it before any other function that uses the index. `in` must not change
+ * afterwards. */
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);
@@ -69,9 +71,9 @@ int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);
 void lint_networks_done(struct lint_network *v, size_t n);
 /*
- * For each network of a pod, lists the pools that the pod's annotations name; if they name none,
- * those in the IPAM configuration of the network. A name may have wildcards. The caller frees the
- * list with str_list_free().
+ * For each network of a pod, lists the pools that the annotations of the pod or of its namespace
+ * name; if they name none, those in the IPAM configuration of the network. A name may have
+ * wildcards. The caller frees the list with str_list_free().
  */
 int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	       const struct lint_network *nets, size_t n, char ***ret, size_t *count,

@@ -35,8 +35,9 @@ static void check_pf(struct doctor *d, const struct kubelet_devices *l, const st
 		doctor_find(d, FINDING_REMARK, pf->bdf,
 			    "'unirail device plan' prints a configuration of resources for this "
 			    "host; check the selectors and restart the device plugin",
-			    "%zu of the PF's %zu VFs are in no resource, %zu are in '%s'", out,
-			    in + out, in, any->resource);
+			    "%zu of the PF's %zu VFs are in no resource, %zu are in a resource "
+			    "such as '%s' (VFs without a driver are not counted)",
+			    out, in + out, in, any->resource);
 }
 
 void doctor_vf_resources(struct doctor *d)
@@ -151,8 +152,8 @@ void doctor_node_drivers(struct doctor *d)
 			  b.len ? ", or give the driver's pods tolerations of these taints" : "");
 
 	doctor_find(d, FINDING_PROBLEM, MOFED_WAIT, remedy,
-		    "the network operator keeps pods off this node until its driver container is "
-		    "ready%s%s",
+		    "the network operator keeps its device plugins and CNIs off this node until "
+		    "its driver container is ready%s%s",
 		    b.len ? ", and taints may keep that container off: " : "", b.len ? b.p : "");
 }
 
@@ -196,7 +197,9 @@ void doctor_node_address(struct doctor *d)
 		l = rail_with(d->f, &ip);
 		if (!l)
 			continue;
-		snprintf(remedy, sizeof(remedy), "set %s of %s to the node's own interface",
+		snprintf(remedy, sizeof(remedy),
+			 "set %s of %s to the node's own interface or "
+			 "address",
 			 annotations[i].setting, annotations[i].cni);
 		doctor_find(
 			d, FINDING_PROBLEM, l->name, remedy,

@@ -16,7 +16,7 @@ static const char *string_of(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* Returns whether a kind is cluster-wide; knows only the kinds that lint and doctor look up, and
+/* Returns whether a kind is cluster-wide; knows only unirail's kinds, Namespace and Node, and
  * returns false for any other. */
 static bool is_cluster_wide(const char *kind)
 {
@@ -118,8 +118,8 @@ static int read_document(struct objects *l, const char *name, unsigned int line,
 	return r < 0 ? wrong(e, name, line, r) : add_document(l, name, line, ns, doc, e);
 }
 
-/* Returns whether the line is "---" in the first column, where no line of a block scalar can
- * begin. */
+/* Returns whether the line begins with the marker "---" in the first column, where no line of a
+ * block scalar can begin. */
 static bool is_separator(struct span line)
 {
 	return line.n >= 3 && !memcmp(line.p, "---", 3) &&

@@ -73,7 +73,7 @@ static bool has_login(struct span v)
 static bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
-	       /* the beginning of such a text ("-----BEGIN") in base64 */
+	       /* the beginning of a PEM block ("-----BEGIN ") in base64 */
 	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v) || has_iscsi_login(v);
 }
 

@@ -448,10 +448,8 @@ static const struct snap_rule mad[] = {{"ibdev", SNAP_TEXT},
 				       {0}};
 static const struct snap_rule auxiliary[] = {{"driver", SNAP_TEXT}, {"sfnum", SNAP_TEXT}, {0}};
 
-/*
- * Returns whether the function concerns RDMA: network controllers (class 0x02), GPUs (0x03),
- * accelerators (0x12) and the bridges above them (0x0604) do.
- */
+/* Returns whether the PCI function concerns RDMA: network controllers (class 0x02), GPUs (0x03),
+ * accelerators (0x12) and PCI-to-PCI bridges (0x0604), which may be above such a function, do. */
 static bool concerns_rdma(const struct root *r, const char *device)
 {
 	char path[4096], class[16];

@@ -17,8 +17,10 @@
 static void put_path(struct buf *b, const char *s)
 {
 	for (; *s; s++) {
-		if (*s <= ' ' || *s == '\\' || *s == 0x7f)
-			buf_printf(b, "\\x%02x", (unsigned char)*s);
+		unsigned char c = (unsigned char)*s;
+
+		if (c <= ' ' || c == '\\' || c >= 0x7f)
+			buf_printf(b, "\\x%02x", c);
 		else
 			buf_char(b, *s);
 	}
@@ -104,7 +106,7 @@ static int get_hex(struct span s, char *ret)
 {
 	uint64_t v;
 
-	/* num_hex() would accept a second "0x" prefix */
+	/* "\x0x" is invalid: "0x" is a prefix for num_hex(), not two digits */
 	if (s.n < 4 || s.p[1] != 'x' || (s.p[3] | 32) == 'x' ||
 	    num_hex((struct span){s.p + 2, 2}, 0xff, &v) < 0)
 		return -EINVAL;

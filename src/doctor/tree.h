@@ -32,7 +32,8 @@ void tree_put_dir(struct buf *b, const char *path);
 
 /*
  * Creates everything below a root, with parent directories. Nothing is created outside, whatever
- * the text contains. Errors contain `name` and the line.
+ * the text contains. Errors in the text contain `name` and the line; errors of the file system may
+ * lack them.
  */
 int tree_unpack(const struct root *into, struct span text, const char *name, struct err *e);
 

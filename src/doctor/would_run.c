@@ -357,7 +357,11 @@ static void check_pod(struct run *r, const struct json *pod, const char *path)
 	r->pod = pod;
 	r->where = where;
 	if (lint_networks(&r->l, r->o->ns, pod, &v, &n, &e) < 0) {
-		doctor_find(r->d, FINDING_PROBLEM, where, "correct the annotation", "%s", e.text);
+		doctor_find(r->d, FINDING_PROBLEM, where,
+			    "correct the annotation, or add the "
+			    "manifests of the networks that it "
+			    "selects to --with",
+			    "%s", e.text);
 		return;
 	}
 	check_node(r);

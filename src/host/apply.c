@@ -67,7 +67,7 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
 }
 
 /* Returns whether the record is a removal (of a file, or by a verb such as addr-del): the section
- * that requested it (`mode = clean`) is not stored. */
+ * that requested it (`mode = clean`) is not stored in host.d. */
 static bool is_removal(const struct host_record *rec)
 {
 	const char *verb = rec->action.verb ? rec->action.verb : "";

@@ -299,7 +299,7 @@ int host_conf_read(struct host_conf *c, const struct root *root, const char *pat
 	return r < 0 ? r : host_conf_parse(c, path_base(path), buf_span(&b), e);
 }
 
-/* --- the command line --- */
+/* --- environment variables of the command --- */
 
 /* Returns the value of the first variable of `names` ("NAME", "NAME|OTHER") that has one, and sets
  * `name` to this variable; NULL: none has a value. */

@@ -12,8 +12,8 @@
 
 struct need {
 	char *pool;
-	/* missing: how many of `count` this node cannot allocate, because it has no free address
-	 * or needs it for earlier requests */
+	/* missing: how many of `count` this node cannot allocate, because its free addresses of
+	 * the pool do not suffice for these and for earlier requests */
 	uint32_t count, missing;
 };
 
@@ -37,20 +37,21 @@ struct needs {
 void needs_done(struct needs *n);
 /*
  * Fills ret, which must be empty, with the sums of `count` of n needs: one entry for each pool
- * whose count is not 0, sorted by name, without `missing` and addresses requested by name. Takes
- * O(m log m) time for a total of m entries.
+ * whose count is not 0, sorted by name. `missing` of each entry is 0, and ret->names stays empty.
+ * Takes O(m log m) time for a total of m entries.
  */
 void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
 
 /*
  * Fills ret, which must be empty. For each request and family the function chooses the first pool,
  * in order of preference, that has a free address on this node or is not known to be exhausted; if
- * all pools are exhausted, the first one. reserved: the needs of earlier requests. Addresses
- * requested by name that are in a pool but not in this node's part of it go to ret->names and count
- * as missing. So do addresses that pods had before unirail was installed, unless no_own is true:
- * then such a pod needs any address instead. A request needs no address of a family if its owner
- * already has one, or if this node has one that its pod had before or that is retained for the pod.
- * Returns the number of missing addresses, or an error as ipam_allocate() would return it.
+ * all pools are exhausted, the first one. reserved: the needs of earlier requests, whose addresses
+ * do not count as free; NULL: none. Addresses requested by name that are in a pool but not in this
+ * node's part of it go to ret->names and count as missing. So do addresses that pods had before
+ * unirail was installed, unless no_own is true: then such a pod needs any address instead. A
+ * request needs no address of a family if its owner already has one, or if this node has one that
+ * its pod had before or that is retained for the pod. Returns the number of missing addresses, or
+ * an error as ipam_allocate() would return it.
  */
 int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
 	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),

@@ -316,7 +316,7 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *ow
 	if (l && l->state != LEASE_FREE)
 		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
 				"cannot retain %s for '%s/%s': it is in use, in quarantine or "
-				"retained for another pod",
+				"retained for another pod or interface",
 				ip_str(&a->ip, text), owner->pod_namespace, owner->pod_name);
 	n.address = *a;
 	n.state = LEASE_RETAINED;
@@ -419,14 +419,14 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 		adopted = pool_of(&i->pools, a) ? adopt_remove(i, adopted_address, a, e) : 0;
 		if (adopted != 0)
 			return adopted < 0 ? adopted : 0;
-		return err_set(e, -ENOENT, "%s has no owner", ip_str(a, text));
+		return err_set(e, -ENOENT, "%s has no owner on this node", ip_str(a, text));
 	}
 	n.address = l->address;
 	n.state = LEASE_FREE;
 	return store_commit(i, &n, 1, e);
 }
 
-/* --- records addresses of pods that are missing in this journal --- */
+/* --- records addresses that pods have, but that this journal lacks --- */
 
 struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 {
@@ -467,10 +467,8 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 
 /* --- lists the owner of each address, and the free addresses --- */
 
-/*
- * Returns the name of the state, or NULL if the address is free; sets *until to the time at which
- * the state expires.
- */
+/* Returns the name of the state, or NULL if the address is free. For a reuse delay or a
+ * quarantine, sets *until to the time at which it ends. */
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
 {

@@ -30,7 +30,8 @@ struct ipam_paths {
 	int64_t (*now_ms)(void); /* returns ms since the epoch; NULL: the real clock */
 };
 
-struct ipam; /* an open store: holds the lock from open to close */
+/* an open store: locked from open to close (read_only: only if the lock file exists) */
+struct ipam;
 
 /* Takes the lock and reads the journal. The pools are read when a call first needs them: releasing
  * addresses works without them. `r` must outlive the store. */
@@ -62,7 +63,9 @@ struct ip_request {
 	 * restriction are not used. */
 	const struct pod_facts *pod;
 	const struct place_facts *place;
-	bool match_subnet; /* only pools whose subnet contains one of `nets` (matchMasterSubnet) */
+	/* only pools that list the request's network, or whose subnet contains one of `nets`
+	 * (matchMasterSubnet) */
+	bool match_subnet;
 	const struct ipnet *nets; /* addresses of the master interface (or of the PF) */
 	size_t n_nets;
 	const char *master; /* name of the master, for error messages */
@@ -93,8 +96,9 @@ struct ip_allocation {
 
 /*
  * Allocates for all requests or none. Errors name interface and pool: pool exhausted (with the
- * number of addresses and their owners; kind ERR_AGAIN), pool not found, or all pools filtered out,
- * with the reasons (kind ERR_CONF). Results are in the order of the requests, IPv4 before IPv6.
+ * number of addresses and some of their owners; kind ERR_AGAIN), pool not found, or all pools
+ * filtered out, with the reasons (kind ERR_CONF). Results are in the order of the requests, IPv4
+ * before IPv6.
  */
 int ipam_allocate(struct ipam *i, const struct ip_request *requests, size_t n,
 		  struct ip_allocation **ret, size_t *n_ret, struct err *e);
@@ -102,10 +106,9 @@ int ipam_allocate(struct ipam *i, const struct ip_request *requests, size_t n,
 int ipam_try(struct ipam *i, const struct ip_request *requests, size_t n, struct err *e);
 void ip_allocations_free(struct ip_allocation *g, size_t n);
 
-/*
- * Addresses of (container, interface); ifname NULL: all interfaces. Returns 0 if there are none.
- * Routes include the default route, since the store does not record clean_gateway.
- */
+/* Sets *ret to the addresses of (container, interface), *n_ret to their number, which may be 0;
+ * ifname NULL: all interfaces. Returns 0. Routes include the default route, since the store does
+ * not record clean_gateway. */
 int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	      struct ip_allocation **ret, size_t *n_ret, struct err *e);
 /*

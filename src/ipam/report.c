@@ -12,7 +12,7 @@
 #include "base/sorted.h"
 #include "base/table.h"
 
-/* Commands that change or verify the store, and the table of all commands by name. */
+/* The commands of `unirail pool`, and the table of their names. */
 
 enum { MESSAGE_MAX = 1 << 20 };
 
@@ -87,7 +87,7 @@ int report_release(const struct report *o, const char *address, enum report_rele
 	if (r < 0)
 		return r;
 	if (!find_record(o, &a, &rec, &r, e))
-		return r < 0 ? r : err_set(e, -ENOENT, "%s has no owner", address);
+		return r < 0 ? r : err_set(e, -ENOENT, "%s has no owner on this node", address);
 	if (how != REPORT_DO)
 		say_release(o, &rec, false);
 	if (how == REPORT_CONFIRM)
@@ -158,8 +158,8 @@ static int report_check(const struct report *o, struct err *e)
 		return n;
 	if (ipam_records(o->store, &records, &n_records, NULL) < 0)
 		n_records = 0;
-	checked = xasprintf("%zu pools, %zu addresses in the journal and the network namespaces of "
-			    "their pods",
+	checked = xasprintf("%zu pools, %zu addresses in the journal and in host-local's files, "
+			    "and the network namespaces of their pods",
 			    ipam_pools(o->store)->n, n_records);
 	return report_findings(o, checked, &found, n);
 }
@@ -294,8 +294,8 @@ static struct report_tally report_tally_of(const struct pool *p, const struct ip
 					   size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	/* addresses that any node may allocate; the set `open` is empty for a pool that was read
-	 * from a directory */
+	/* addresses that nodes may allocate, this node or others; the set `open` is empty for a
+	 * pool that was read from a directory */
 	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable;
 	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
@@ -583,7 +583,10 @@ static int no_lease(const struct report *o, const char *address, const struct ip
 			       "pool '%s'",
 			       address, p->name);
 	if (!ip_set_has(&p->usable, a))
-		return err_set(e, -ENOENT, "%s has no owner: it is reserved", address);
+		return err_set(e, -ENOENT,
+			       "%s has no owner on this node: it is reserved, or "
+			       "Spiderpool allocated it to a pod",
+			       address);
 	return err_set(e, -ENOENT, "%s has no owner: it is free in pool '%s'", address, p->name);
 }
 

@@ -15,7 +15,7 @@ struct report {
 	bool json;
 	struct buf *out;      /* the answer */
 	struct buf *messages; /* messages for the user that are not part of the output */
-	const char *empty;    /* output for a store without pools */
+	const char *empty;    /* output of `list` as text if there are no pools */
 };
 
 /* Releases an address regardless of its owner. DRY_RUN: only reports the effect; CONFIRM: reports
@@ -25,7 +25,8 @@ int report_release(const struct report *r, const char *address, enum report_rele
 		   struct err *e);
 
 /* Runs a command of `unirail pool` by name, with its arguments. Returns the exit status, or a
- * negative errno; -ENOSYS: no such command; -EINVAL: wrong number of arguments. */
+ * negative errno; -ENOSYS: no such command; -EINVAL: wrong number of arguments, or an invalid
+ * one. */
 struct report_call {
 	const char *command;
 	const char *const *args;
@@ -38,7 +39,7 @@ int report_run(const struct report *r, const struct report_call *c, struct err *
  * NULL: omitted). Returns the exit status. */
 int report_findings(const struct report *r, const char *checked, const struct buf *found, int n);
 
-/* --- functions that the commands share --- */
+/* --- a pool's addresses in each state; parsers of the commands' arguments --- */
 
 struct report_tally {
 	uint64_t total, reserved, used, adopted, sticky, cooldown, quarantined, free;

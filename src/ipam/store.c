@@ -132,8 +132,8 @@ struct select_facts store_facts(const struct ipam *i)
 		.pools = &i->pools, .leases = &i->j.leases, .node = i->node, .now_ms = i->now_ms()};
 }
 
-/* Compacts the journal. If the pools are not read, it uses the longest delays that a pool can
- * set. */
+/* Compacts the journal. If the pools are not read, it uses the longest reuse delay and
+ * quarantine that can be set. */
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;
@@ -213,14 +213,16 @@ static void found_done(struct found *f)
 }
 
 /* Reads the owner "<id>\r\n<ifname>", or only the id (host-local before 0.8). */
-static int read_owner(const struct root *r, struct found *f)
+static int read_owner(const struct root *r, struct found *f, struct err *e)
 {
 	auto_buf struct buf b;
 	struct span rest, id;
+	int code;
 
 	buf_init(&b, OWNER_MAX);
-	if (file_read(r, f->path, OWNER_MAX, &b, NULL) < 0)
-		return -ENOENT;
+	code = file_read(r, f->path, OWNER_MAX, &b, e);
+	if (code < 0)
+		return code;
 	rest = span_trim(buf_span(&b));
 	if (!span_cut(&rest, '\n', &id))
 		id = (struct span){"", 0};
@@ -236,8 +238,11 @@ static int each_in(const struct ipam *i, const char *network, found_fn fn, void 
 	int r = 0;
 
 	snprintf(dir, sizeof(dir), "%s/%s", i->hostlocal_dir, network);
-	if (dir_list(i->root, dir, &names, &n, NULL) < 0)
-		return 0; /* not a directory, or removed in the meantime */
+	r = dir_list(i->root, dir, &names, &n, e);
+	if (r == -ENOENT || r == -ENOTDIR) { /* removed in the meantime, or a file */
+		err_clear(e);
+		return 0;
+	}
 	for (size_t k = 0; k < n && r >= 0; k++) {
 		struct found f = {.network = network};
 
@@ -279,12 +284,17 @@ static int adopt_one(void *arg, struct found *f, struct err *e)
 	const struct pool *p = pool_of(&i->pools, &f->ip);
 	const struct lease *there = p ? lease_find(&i->j.leases, &f->ip) : NULL;
 	struct lease l = LEASE_INIT;
+	int r;
 
 	(void)e;
 	if (!p || (there && (there->state == LEASE_USED || there->state == LEASE_RETAINED)))
 		return 0;
-	if (read_owner(i->root, f) < 0)
-		return 0;
+	/* An address whose file cannot be read is in use, so the store is not opened without it. */
+	r = read_owner(i->root, f, e);
+	if (r == -ENOENT)
+		err_clear(e);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	l.address = (struct ipnet){f->ip, p->subnet.len};
 	l.state = LEASE_ADOPTED;
 	l.container_id = keep_text(i, take(f->id));
@@ -330,14 +340,14 @@ static int remove_one(void *arg, struct found *f, struct err *e)
 	auto_fd int fd = -1;
 	int r;
 
-	if (read_owner(root, f) < 0 || !matches(m, f))
+	if (read_owner(root, f, NULL) < 0 || !matches(m, f))
 		return 0;
 	found_done(f);
 	snprintf(lock, sizeof(lock), "%s/%s/lock", m->i->hostlocal_dir, f->network);
 	r = lock_take(root, lock, ADOPT_LOCK_MS, &fd, e);
 	if (r < 0)
 		return r;
-	if (read_owner(root, f) < 0 || !matches(m, f))
+	if (read_owner(root, f, NULL) < 0 || !matches(m, f))
 		return 0;
 	r = file_remove(root, f->path, e);
 	if (r < 0)
@@ -367,7 +377,7 @@ static int conflict_one(void *arg, struct found *f, struct err *e)
 	char text[IP_TEXT_MAX];
 
 	(void)e;
-	if (!l || l->state != LEASE_USED || read_owner(c->i->root, f) < 0 ||
+	if (!l || l->state != LEASE_USED || read_owner(c->i->root, f, NULL) < 0 ||
 	    lease_is(l, f->id, *f->ifname ? f->ifname : NULL))
 		return 0;
 	buf_printf(c->b, "%s is allocated to ", ip_str(&f->ip, text));

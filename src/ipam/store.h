@@ -29,7 +29,8 @@ struct select_facts store_facts(const struct ipam *i);
 
 /* host-local's directory: <dir>/<network>/<address>, content "<container id>\r\n<interface>",
  * changed under flock of <dir>/<network>/lock. */
-/* Adds host-local's addresses that are in this node's pools to the leases; only once per store. */
+/* Adds host-local's addresses that are in this node's pools to the leases. Once it has
+ * succeeded, later calls on the same open store do nothing. */
 int store_adopt(struct ipam *i, struct err *e);
 
 /* Returns whether a file of host-local is to be removed. ifname "": a file of an early release of

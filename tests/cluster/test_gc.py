@@ -108,7 +108,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     wait(counted, "the controller counts 2 blocks, 3 endpoints and 6 addresses")
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
-        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted or is out of service"]
+        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted or recreated, or is out of service"]
     # All other addresses of the block can be allocated.
     more = [nodes.pod("t", "gone-n2") for _ in range(7)]
     assert all(two.plan(p, "gone-2")[0] == 200 for p in more)

@@ -162,7 +162,7 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
     assert m["unirail_gc_finalizers_total"] == 1
     events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
     assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [
-        f"172.22.0.6 is released: pod '{ns}/gone' (UID 0b1f) was deleted"]
+        f"172.22.0.6 is released: pod '{ns}/gone' (UID 0b1f) was deleted or has finished"]
     # The running pod of Spiderpool's record gets its address again; another pod does not get this address.
     other = nodes.pod(ns, "count-n1", "other")
     assert addresses(one.plan(other, "count-old")[1])["net1"] != "172.22.0.5"

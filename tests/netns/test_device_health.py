@@ -15,7 +15,7 @@ from report import follow, wait
 HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
 PF = "ens1np0"
 BDF = "0000:13:00.0"
-DOWN = "the link is down"
+DOWN = "the link is down or was down recently"
 SHARED = {"configList": [{"resourceName": "hca", "rdmaHcaMax": 3, "selectors": {"ifNames": [PF]}},
                          {"resourceName": "other", "rdmaHcaMax": 3, "selectors": {"ifNames": ["ens2np0"]}}]}
 KUBECONFIG = """apiVersion: v1

@@ -45,7 +45,7 @@ def test_faults_of_the_node_object_are_reported(tmp_path, pki, serve):  # noqa: 
         ("note", "old/vf", "no device plugin of the node serves this resource now"),
         ("note", "HostDrift", "qos ens1"),
         ("problem", "network.nvidia.com/operator.mofed.wait",
-         "the network operator keeps pods off this node until its driver container is ready")]
+         "the network operator keeps its device plugins and CNIs off this node until its driver container is ready")]
 
 
 def test_doctor_with_options_node_and_fix_is_a_usage_error(tmp_path):

@@ -78,7 +78,7 @@ static int read_bool(const char *pair, const char *value, bool *ret, struct err 
 	return fail_pair(e, ORIG("error parsing value of pair"), pair, reason);
 }
 
-/* Parses one "K=V". Adds a pair whose key is unknown to the text of unknown pairs. */
+/* Parses one "K=V". If the key is unknown, appends the pair to `unknown`, quoted. */
 static int read_pair(struct cni_args *a, const char *pair, struct buf *unknown, struct err *e)
 {
 	struct span key = {pair, strcspn(pair, "=")};

@@ -23,7 +23,7 @@ struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c)
 static const struct json_field runtime_fields[] = {
 	FIELD("ips", J_STRS, runtime_ips, JSON_DOC(NULL, "requested addresses")),
 	FIELD("ipRanges", J_VAL, ip_ranges,
-	      JSON_DOC(NULL, "list of lists of ranges, as ranges of host-local")),
+	      JSON_DOC(NULL, "list of lists of ranges, in the form of host-local's key ranges")),
 	{0}};
 static const struct json_field cni_fields[] = {FIELD("ips", J_STRS, args_ips,
 						     JSON_DOC(NULL, "requested addresses")),

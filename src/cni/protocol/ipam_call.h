@@ -20,8 +20,8 @@ int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))
 
-/* Refuses more than one address of a family if the version is below 0.3.0: results of such versions
- * have one address of each family. */
+/* Refuses more than one address of a family if the version is below 0.3.0: a result of such a
+ * version has at most one address of each family. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
 
 /* For an IPAM plugin that runs as its own process: returns the call of its only attachment; the

@@ -120,7 +120,8 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 
 /*
  * Prints results. libcni prints 0.x from structs, in the order of their fields, and 1.x from a map,
- * in alphabetical order: so each object has one function for 0.x and one for 1.x.
+ * in alphabetical order: so interfaces, ips, routes and dns each have one function for 0.x and one
+ * for 1.x. "rdma" has the same order in both.
  */
 
 static void put_uint(struct json_out *o, const char *key, uint32_t v)

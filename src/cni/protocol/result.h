@@ -91,13 +91,15 @@ int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf 
 /* Prints another plugin's result in version v, to pass on or store. Unlike cni_result_print() it
  * accepts a result without an address for 0.1.0 and 0.2.0. */
 void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
-/* Parses prevResult (or an IPAM plugin's stdout) in the form of conf_version. An object whose
- * cniVersion has another form is refused (ERR_DECODE), as in the original. *ret is overwritten. */
+/* Parses prevResult (or the stdout of an executed plugin) in the form of conf_version. An object
+ * whose cniVersion has another form is refused (ERR_DECODE), as in the original. *ret is
+ * overwritten. */
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
 		     struct cni_result *ret, struct err *e);
 
 /* Read "routes" and "dns", which have the same form in configurations and results, and append to
- * *r. If v is NULL or JSON null, nothing is appended. `place`: JSON path of v, for errors. */
+ * *r; only dns.domain replaces the domain of *r. If v is NULL or JSON null, *r does not change.
+ * `place`: JSON path of v, for errors. */
 int cni_result_read_routes(struct json_doc *d, const struct json *v, const char *place,
 			   struct cni_result *r, struct err *e);
 int cni_result_read_dns(struct json_doc *d, const struct json *v, const char *place,

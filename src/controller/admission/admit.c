@@ -14,7 +14,7 @@
 #include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
-/* The functions of each kind, and the answer to a request. */
+/* Passes a request to the functions for the object's kind, and builds the answer. */
 
 /* WARNINGS_MAX limits the warnings, because a list of 10,000 entries may have the same mistake
  * 10,000 times. A review has a limit as well (controller/webhook/review.h). */
@@ -364,7 +364,8 @@ void admit_check(const struct admit_cache *w, const struct admit_request *q,
 	k->check(&a);
 }
 
-/* Common to the kinds with ranges: validation by ipam/pool/pool_spec.h, and sets of addresses. */
+/* --- common to the kinds with ranges: validation by ipam/pool/pool_spec.h, sets of addresses
+ * --- */
 
 /* Placeholder for the object's name in errors of pool_spec.h; removed from the answer. */
 #define NOWHERE "-"

@@ -254,8 +254,8 @@ static void inherit(struct json_tree *object, const struct json *subnet)
 		json_tree_put(spec, "routes", json_tree_over(json_get(from, "routes")));
 }
 
-/* Sets owner, and missing gateway and routes, from the first matching SpiderSubnet by name. More
- * than one can match only if an older webhook admitted overlapping subnets. */
+/* Sets owner, and missing gateway and routes, from the matching SpiderSubnet whose name sorts
+ * first. More than one can match only if an older webhook admitted overlapping subnets. */
 static void fill_owner(struct admit *a, struct json_tree *object, const struct ipnet *net)
 {
 	for (size_t i = 0; i < a->cache->n_subnets; i++) {

@@ -27,8 +27,8 @@ static const struct json *annotation(const struct admit *a, const char *key)
 
 /* --- the NetworkAttachmentDefinition's name --- */
 
-/* Returns whether the name is an RFC 1123 subdomain: lower case, '-' and '.', with a letter or
- * digit at both ends of each part. */
+/* Returns whether the name is an RFC 1123 subdomain: at most 253 lower case letters, digits, '-'
+ * and '.', with a letter or digit at both ends of each part between dots. */
 static bool is_dns_name(const char *s)
 {
 	size_t n = strlen(s);
@@ -43,7 +43,7 @@ static bool is_dns_name(const char *s)
 }
 
 /* Refuses an update that adds the annotation of the NAD's name or changes its value: the
- * controller would delete the NAD of the old name, by which pods refer to it. */
+ * controller would delete the NAD with the old name, to which pods refer. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
@@ -59,7 +59,8 @@ static int check_renamed(struct admit *a)
 }
 
 /* Refuses the name of a NAD that another SpiderMultusConfig uses, if the object is new or the
- * update changes the name. So two objects that already have the same name can still be updated. */
+ * update changes the NAD's name. So two SpiderMultusConfigs that already use the same NAD can
+ * still be updated. */
 static int check_taken(struct admit *a, const char *nad)
 {
 	const char *owner = "",
@@ -96,7 +97,9 @@ static int check_name(struct admit *a)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "metadata.annotations[" ANNOTATION_NAD_NAME
 				    "]: invalid custom net-attach-def resource name '%.100s': "
-				    "expected lower case letters, digits, '-' and '.'",
+				    "expected at most 253 lower case letters, digits, '-' and "
+				    "'.', with a letter or digit at both ends of each part "
+				    "between dots",
 				    given);
 	return r == 0 ? check_taken(a, given ? given : a->request->name) : r;
 }
@@ -372,7 +375,7 @@ int admit_check_network(struct admit *a)
 	return r;
 }
 
-/* --- checks the block of a SpiderMultusConfig that belongs to its cniType --- */
+/* --- validation of the block that the cniType of a SpiderMultusConfig requires --- */
 
 enum {
 	VLAN_MAX = 4094,

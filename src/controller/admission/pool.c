@@ -528,8 +528,9 @@ static int admit_subnet_check_deletion(struct admit *a)
 				    n);
 	if (n > 0)
 		admit_warn(a,
-			   "%" PRId64 " addresses of Subnet %s are in use: its pools are removed "
-			   "with it, each when its last address is released",
+			   "%" PRId64 " addresses of Subnet %s are in use by its pools, which "
+			   "are removed with it, each when its last address is "
+			   "released",
 			   n, a->request->name);
 	return 0;
 }

@@ -367,10 +367,12 @@ void range_locks_free(struct range_locks *c)
 
 /* --- encoding of the ConfigMap --- */
 
-/* SPEC_MAX: larger than an object in etcd can be. */
+/* In bytes of JSON. CLAIM_MAX: one claim, or the labels and annotations of the ConfigMap.
+ * SPEC_MAX: larger than an object in etcd can be. */
 enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
 
-/* Labels and annotations of other writers: a PUT without them would remove them. */
+/* Returns the ConfigMap's labels and annotations, because a PUT without them would remove them;
+ * NULL: there are none. */
 static struct json_doc *read_metadata(const struct json *map)
 {
 	static const char *const keys[] = {"labels", "annotations"};
@@ -600,8 +602,8 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 /*
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
  * deletions within SCHEDULE_MAX_MS, both repeated after a conflict. After any other failure the
- * claims stay until they expire. Each replica sends these requests; only the first one finds claims
- * to remove.
+ * claims stay until the next deletion of an object or until they expire. Each replica sends these
+ * requests; only the first one finds claims to remove.
  */
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };

@@ -68,8 +68,9 @@ struct range_locks_request {
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
 	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored. -EINVAL:
-	 * judge() denied the request; -EAGAIN: a claim conflicts whose object does not exist yet,
-	 * or CLAIMS_MAX is reached; -ECANCELED: range_locks_free(); others: the API server's error.
+	 * judge() denied the request; -EAGAIN: a claim conflicts whose object does not exist yet or
+	 * differs from the claim, or CLAIMS_MAX is reached; -ECANCELED: range_locks_free(); others:
+	 * the API server's error.
 	 */
 	void (*done)(void *arg, const struct err *e);
 	void *arg;

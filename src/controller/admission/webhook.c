@@ -29,7 +29,7 @@ struct waiting {
 
 /* --- state of the cluster --- */
 
-/* Returns the SpiderMultusConfig that owns an object; "": none. */
+/* Returns the name of the SpiderMultusConfig that owns an object; "": none. */
 static const char *owner_of(const struct json *object)
 {
 	struct json_walk w = json_walk_start(kube_meta(object, "ownerReferences"));

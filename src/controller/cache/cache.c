@@ -15,7 +15,8 @@
 
 enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
 
-/* Returns whether objects of the kind can be written with permissions in one namespace only. */
+/* Returns whether tenants, who have permissions in one namespace only, can write objects of the
+ * kind. */
 static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 {
 	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
@@ -189,7 +190,8 @@ void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms)
 		return;
 	if (since_etcd_restored(w) > SAME_MS)
 		log_warn("etcd was restored from a backup: pool counters wait until agents have "
-			 "asserted their addresses again, and gc frees nothing for ten minutes",
+			 "asserted their addresses again, and gc frees nothing until ten minutes "
+			 "after the restore",
 			 LOG_I("ms", KEEPS_MS));
 	w->etcd_restored = at > 0 ? at : 1;
 }
@@ -359,7 +361,7 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 	jo_end_obj(&o);
 }
 
-/* Memory limits. VALUE_BYTES: estimated memory of a JSON value besides its text. */
+/* VALUE_BYTES: estimated memory of a JSON value besides its text, in bytes. */
 
 enum { VALUE_BYTES = 16 };
 
@@ -434,8 +436,8 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
 	log_limited(LOG_WARN, 2,
-		    "ignoring an object: it exceeds the size limit of an object, a namespace or "
-		    "the cluster",
+		    "caching only a part of an object: it exceeds the size limit of an object, a "
+		    "namespace or the cluster",
 		    LOG_S("kind", kinds[kind].kind->plural), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name),
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));

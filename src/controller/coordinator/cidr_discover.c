@@ -268,7 +268,7 @@ static bool is_meta(const struct json *conf)
 	return false;
 }
 
-/* Finds the CNI by the name of its network: Calico, Cilium, flannel (new and old), kind. */
+/* Returns the podCIDRType of the CNI whose network has this name; CIDR_NONE: unknown name. */
 static enum cidr_type by_name(const char *name)
 {
 	static const struct {
@@ -453,7 +453,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 	if (cause && cause->code == v->cause.code)
 		return;
 	if (cause && cause->code != -ENOENT && cause->kind != ERR_AGAIN)
-		log_warn("cannot read the sources of the cluster's CIDRs",
+		log_warn("cannot read a source of the cluster's CIDRs",
 			 LOG_S("error", cause->text));
 	v->cause = cause ? *cause : (struct err)ERR_INIT;
 	v->s->changed(v->s->arg);

@@ -54,11 +54,10 @@ static void plan_cluster(struct planner *a)
 	static const enum cidr_source list[] = {CIDR_KUBEADM, CIDR_MANAGER, CIDR_NODES};
 
 	if (first_of(a, list, 3, false, &a->p->pods) && a->p->pods.n == 0)
-		set_reason(
-			a,
-			"the pods' CIDRs are not known (no kubeadm-config, kube-controller-manager "
-			"or podCIDRs of nodes): add them to spec.hijackCIDR if pods must be "
-			"reached through the node");
+		set_reason(a,
+			   "the pods' CIDRs are not known (kubeadm-config, kube-controller-manager "
+			   "and podCIDRs of nodes have none or cannot be read): add them to "
+			   "spec.hijackCIDR if pods must be reached through the node");
 }
 
 /*
@@ -138,9 +137,9 @@ static void plan_services(struct planner *a)
 						CIDR_MANAGER};
 
 	if (first_of(a, list, 4, true, &a->p->services) && a->p->services.n == 0)
-		set_reason(a,
-			   "the services' CIDRs are not known (no ServiceCIDR, kubeadm-config or "
-			   "kube-controller-manager): add them to spec.hijackCIDR");
+		set_reason(a, "the services' CIDRs are not known (ServiceCIDRs, kubeadm-config and "
+			      "kube-controller-manager have none or cannot be read): add them to "
+			      "spec.hijackCIDR");
 }
 
 void cidr_plan(enum cidr_type type, enum cidr_type cni,

@@ -50,7 +50,8 @@ enum cidr_state {
 struct cidr_known {
 	enum cidr_state state;
 	const char *cause;
-	struct cidr_facts facts; /* merged from all its objects, the oldest first */
+	/* merged from all its objects, the oldest first; of nodes: by cidr_list_join() */
+	struct cidr_facts facts;
 	size_t objects;
 };
 

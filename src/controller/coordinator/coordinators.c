@@ -14,8 +14,10 @@
 /*
  * RESCAN_MS: delay that groups changes. PROBE_MS: interval of checks of the node's CNI, which may
  * change. UNREADABLE_PROBE_MS: the same interval while the CNI is unknown. UNREADABLE_MS: time for
- * which no status is written after the CNI was found unknown, so that the agent of a new node can
- * publish it. SCHEDULE_MS: delay of the next scan after a write.
+ * which no status is written for podCIDRType `auto` after the CNI was found unknown, so that the
+ * agent of a new node can publish it. SCHEDULE_MS: delay of the next scan after a write that
+ * succeeded or conflicted. AGAIN_MS, AGAIN_MOST_MS: first and longest delay after a write that
+ * failed otherwise.
  */
 enum {
 	BODY_MAX = 256 << 10,

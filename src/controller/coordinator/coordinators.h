@@ -31,7 +31,8 @@ struct coordinators_conf {
 
 struct coordinators *coordinators_new(const struct coordinators_conf *c);
 void coordinators_free(struct coordinators *c); /* accepts NULL */
-/* Sets *written to the number of statuses written, *failed to that of failed writes. */
+/* Sets *written to the number of SpiderCoordinator writes (status or finalizers) that succeeded,
+ * *failed to those that failed, except for conflicts (409) and deleted objects (404). */
 void coordinators_counts(const struct coordinators *c, uint64_t *written, uint64_t *failed);
 
 #endif

@@ -149,25 +149,29 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 	sample_counter(b, "unirail_gc_full_scans_total", g->scans,
 		       "Full scans by garbage collection.");
 	sample_gauge(b, "unirail_gc_nodes_deleted", (int64_t)g->nodes_deleted,
-		     "Nodes, deleted or fenced, that objects still refer to.");
+		     "Nodes, confirmed as deleted or fenced, that objects still refer to.");
 	sample_gauge(b, "unirail_gc_addresses_with_two_pods", (int64_t)g->doubles,
-		     "Addresses that two pods use, by the last full scan.");
+		     "Addresses that two pods use, found by both of the last two full scans.");
 	sample_gauge(
 		b, "unirail_gc_addresses_unknown", (int64_t)g->unknown,
 		"Addresses without a known owner since etcd was restored, by the last full scan.");
 	sample_gauge(b, "unirail_gc_addresses_without_block", (int64_t)g->leftovers,
-		     "Addresses of running pods that the pod's node neither owns nor borrows, by "
-		     "the last full scan.");
+		     "Addresses of running pods that the pod's node neither owns nor borrows, "
+		     "found by both of the last two full scans.");
 }
 
 static void add_counts(struct buf *b, const struct pool_status_stats *c)
 {
 	sample_counter(b, "spiderpool_ipam_release_update_ippool_conflict_counts_total",
 		       c->conflicts,
-		       "Writes of a pool's status that conflicted with another write.");
-	sample_counter(b, "unirail_pool_writes_total", c->writes, "Writes of a pool's status.");
+		       "Writes of a pool's status, annotation or finalizer that conflicted with "
+		       "another write.");
+	sample_counter(b, "unirail_pool_writes_total", c->writes,
+		       "Writes of a pool's status, annotation "
+		       "or finalizer.");
 	sample_counter(b, "unirail_pool_write_failures_total", c->failures,
-		       "Failed writes of a pool's status, each of which is retried.");
+		       "Failed writes of a pool's status, annotation or finalizer, each of which "
+		       "is retried.");
 }
 
 /* Writes the number of addresses of each of the first POOLS_SHOWN pools; left true: the number

@@ -13,7 +13,9 @@
 
 /* The passes, each of which reads the cache and sends requests. */
 
-/* PASS_MS: a pass reads every object, so at most one runs per second. */
+/* TICK_MS: interval of the passes. PASS_MS: a pass reads every object, so at most one runs per
+ * second. SHOWN_MS, FAILED_MS: time after a response, or after a failure, for which no other
+ * request about the object is sent while the watch shows the same version. */
 enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
 
 int64_t cluster_gc_now(const struct cluster_gc *g)
@@ -51,7 +53,8 @@ static bool is_about(const struct cluster_gc_request *f, enum gc_cache_kind kind
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
 }
 
-/* Removes completed requests at `until`, or when the watch shows another version of the object. */
+/* Removes a completed request at `until`, or when the watch shows another version or the
+ * deletion of the object. */
 static void sweep(struct cluster_gc *g)
 {
 	size_t retained = 0;
@@ -189,7 +192,7 @@ static void on_timer(void *arg)
 			    TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
 }
 
-/* --- creation and destruction --- */
+/* --- functions of gc.h --- */
 
 /* Returns whether the node was added or deleted, or its `ready` or `fenced` changed; a heartbeat
  * changes neither. */
@@ -206,7 +209,8 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 {
 	if (kind == GC_CACHE_BLOCKS && was && is)
 		cluster_gc_block_changed(gc_cache_block(was), gc_cache_block(is));
-	/* Other changes wait for the next tick, because agents normally handle such changes. */
+	/* Changes other than the following wait for the next tick, because agents normally
+	 * handle them. */
 	if ((kind == GC_CACHE_NODES && is_news(was, is)) ||
 	    (kind == GC_CACHE_BLOCKS && g->n_nodes > 0) ||
 	    (kind == GC_CACHE_PODS && g->n_nodes > 0 && was && !is))

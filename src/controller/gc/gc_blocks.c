@@ -167,9 +167,9 @@ static void describe(struct cluster_gc_request *f, const struct block_object *o,
 	f->count = &f->g->stats.blocks;
 	f->reason = xstrdup("BlockReleased");
 	if (*o->node)
-		f->message = xasprintf(
-			"block '%s' (%s) is released: node '%s' was deleted or is out of service",
-			o->name, ipnet_str(&o->net, text), o->node);
+		f->message = xasprintf("block '%s' (%s) is released: node '%s' was deleted or "
+				       "recreated, or is out of service",
+				       o->name, ipnet_str(&o->net, text), o->node);
 	else
 		f->message = xasprintf("block '%s' (%s) is free: no pod has an address of it",
 				       o->name, ipnet_str(&o->net, text));

@@ -165,13 +165,15 @@ static void read_finalizers(const struct json *list, struct gc_cache_endpoint *r
 	const struct json *v;
 	struct buf b;
 
-	buf_init(&b, 4096);
+	buf_init(&b, GC_FINALIZERS_MAX);
 	while ((v = json_walk_next(&w, NULL)))
 		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) == 0)
 			ret->finalizer = true;
 		else if (json_string(v))
 			buf_add(&b, json_string(v), strlen(json_string(v)) + 1);
 	buf_char(&b, '\0');
+	/* A list that is too long cannot be written back, so Spiderpool's finalizer stays. */
+	ret->finalizer = ret->finalizer && !b.over;
 	if (ret->finalizer)
 		ret->other_finalizers = buf_take(&b);
 	buf_done(&b);
@@ -263,7 +265,7 @@ static void on_sync_error(void *arg, int kind, const struct err *reason)
 			  LOG_S("kind", k->plural), LOG_S("group", k->group),
 			  LOG_S("error", reason->text));
 	else
-		log_warn("kube: watch failed, will retry", LOG_S("kind", k->plural),
+		log_warn("kube: list or watch failed, will retry", LOG_S("kind", k->plural),
 			 LOG_S("error", reason->text));
 }
 

@@ -42,6 +42,9 @@ struct gc_cache_ip {
 	const char *pool;
 };
 
+/* bytes of the other finalizers of an endpoint */
+enum { GC_FINALIZERS_MAX = 4096 };
+
 struct gc_cache_endpoint {
 	const char *uid, *node;	     /* UID and node of the pod */
 	const struct gc_cache_ip *v; /* status.current.ips */
@@ -60,7 +63,8 @@ struct gc_cache_block {
 	struct block_object o;
 	/* time at which the agent of o.node detected an etcd restore, in ms since 1970; 0: never */
 	int64_t etcd_restored;
-	int64_t since; /* for the caller's use; reset to 0 when the object changes */
+	/* for the caller's use; 0 in a new version of the object until the caller copies it */
+	int64_t since;
 };
 
 /* kind: enum gc_cache_kind; was, is: see kube_cache_fn. */

@@ -236,7 +236,8 @@ static void take_off(struct cluster_gc *g, const struct kube_object *o)
 	auto_buf struct buf b;
 	struct json_out j;
 
-	buf_init(&b, 4096);
+	/* a byte takes up to 6 bytes as JSON */
+	buf_init(&b, 6 * GC_FINALIZERS_MAX + 1024);
 	jo_init(&j, &b, 0);
 	kube_patch_begin(&j, o->version);
 	jo_key(&j, "finalizers");
@@ -275,8 +276,9 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 	 */
 	f->addresses = x->by_unirail && cluster_gc_node_is_deleted(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
-	f->message = xasprintf("pod '%s/%s' was deleted%s; the pod had %zu addresses", o->ns,
-			       o->name,
+	f->message = xasprintf("pod '%s/%s' was deleted or has finished%s; the pod had %zu "
+			       "addresses",
+			       o->ns, o->name,
 			       cluster_gc_node_is_deleted(g, x->node)
 				       ? ", and its node was deleted or is fenced"
 				       : "",

@@ -39,7 +39,8 @@ struct pool_status_pool {
 	char **freed;		 /* event messages to send when the call in flight succeeds */
 	size_t n_freed;
 	int64_t total, allocated;
-	struct records own; /* records from the pool's endpoints, during a pass */
+	/* records of the pool's endpoints, then the adopted ones too; only during a pass */
+	struct records own;
 };
 
 struct pool_status {
@@ -62,7 +63,8 @@ void pool_status_freed(struct pool_status_pool *p, bool done);
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);
 bool pool_status_wants_finalizer(const struct json *object);
-/* Writes the annotation and the finalizer; annotation NULL: leaves it unchanged. */
+/* Sends a patch that sets the annotation (NULL: leaves it unchanged), and adds (finalizer true)
+ * or removes (false) Spiderpool's finalizer. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer);
 /*
@@ -117,7 +119,8 @@ struct cluster_gc {
 	bool recreated;			    /* is_left_behind() of `block` */
 	/* of the current pass: a node that is not Ready and not fenced; NULL: there is none */
 	const char *cut_off;
-	/* time since which all nodes are known to be Ready or fenced; 0: not all are */
+	/* time since which all nodes are known to be Ready or fenced; 0: a node is neither, or
+	 * the state of nodes is not known */
 	int64_t ready_since;
 	struct loop_alarm timer;
 	int64_t passed, scanned;

@@ -19,7 +19,7 @@
  * HINTS: number of addresses of an endpoint whose pools are remembered for the next endpoint, since
  * most endpoints have the same pools in the same order.
  */
-enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
+enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16 };
 
 int64_t pool_status_now(const struct pool_status *c)
 {
@@ -350,7 +350,8 @@ static void store_event(struct pool_status_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
 
-	VEC_PUSH(p->freed, p->n_freed) = xasprintf("%s is released: pod '%s' (UID %s) was deleted",
+	VEC_PUSH(p->freed, p->n_freed) = xasprintf("%s is released: pod '%s' (UID %s) was "
+						   "deleted or has finished",
 						   ip_str(&r->ip, ip), r->pod, r->uid);
 }
 
@@ -380,7 +381,7 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 	struct pool_status *c = p->c;
 
 	for (size_t i = 0; done && i < p->n_freed; i++) {
-		log_info("removing an obsolete record of Spiderpool", LOG_S("pool", p->name),
+		log_info("removed an obsolete record of Spiderpool", LOG_S("pool", p->name),
 			 LOG_S("reason", p->freed[i]));
 		kube_events_add(c->conf.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
 								     .kind = "SpiderIPPool",

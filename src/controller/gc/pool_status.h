@@ -62,7 +62,8 @@ struct pool_status_stats {
 	uint64_t freed; /* number of adopted records removed */
 };
 struct pool_status_stats pool_status_stats(const struct pool_status *c);
-/* Sets the counts of the i-th pool as of its last pass; returns false if there is no such pool. */
+/* pool_status_pool_at() sets *ret to the counts of the i-th pool as of its last pass; returns
+ * false if there is no such pool. */
 struct pool_status_pool_stats {
 	const char *name;
 	bool known; /* the counts are valid; total: unless the pool's spec is invalid */

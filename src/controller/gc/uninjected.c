@@ -51,10 +51,10 @@ static bool is_one(const struct uninjected *u, const struct kube_object *o, enum
 static void report(struct uninjected *u, const struct kube_object *o, enum inject_key key)
 {
 	auto_free char *message = xasprintf(
-		"annotation %s requests networks, but the pod was created without them: no webhook "
-		"of unirail-controller answered at that time; delete the pod, so that it is "
-		"created again (before that: kubectl -n %s rollout status "
-		"deployment/unirail-controller)",
+		"annotation %s requests networks, but the pod was created without them: no "
+		"webhook of unirail-controller answered at that time, or the annotation was "
+		"added later; delete the pod, so that it is created again (before that: kubectl "
+		"-n %s rollout status deployment/unirail-controller)",
 		inject_key_name(key), u->conf.ns);
 
 	u->n++;

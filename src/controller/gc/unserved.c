@@ -317,7 +317,7 @@ void unserved_metrics(const struct unserved *u, struct buf *b)
 	for (size_t i = 0; i < u->table.n; i++)
 		n += u->table.v[i].reported;
 	sample_gauge(b, "unirail_controller_networks_without_resource", n,
-		     "SpiderMultusConfigs whose device resource no node has.");
+		     "SpiderMultusConfigs whose device resource no node has had for 30 s.");
 }
 
 char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is)

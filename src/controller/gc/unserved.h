@@ -17,8 +17,8 @@
 #include "controller/gc/gc_cache.h"
 #include "kube/events.h"
 
-/* UNSERVED_SUGGESTIONS_MAX: maximum number of networks for which one check searches a similar name,
- * since tenants can create any number. */
+/* UNSERVED_SUGGESTIONS_MAX: maximum number of networks for which one check searches for a
+ * resource with a similar name, since tenants can create any number of networks. */
 enum { UNSERVED_GRACE_MS = 30 * 1000, UNSERVED_SUGGESTIONS_MAX = 64 };
 
 struct unserved;

@@ -143,8 +143,8 @@ static int not_there(const struct inject_request *q, const struct inject_choice 
 	buf_init(&b, TEXT_MAX);
 	buf_str(&b, inject_known_groups(q->index, w->key));
 	if (elsewhere)
-		buf_printf(&b, "; %zu with '%.*s' in annotation '%s'", elsewhere->configs,
-			   (int)value.n, value.p, inject_key_name(other));
+		buf_printf(&b, "; %zu SpiderMultusConfig(s) with '%.*s' in annotation '%s'",
+			   elsewhere->configs, (int)value.n, value.p, inject_key_name(other));
 	return err_kind(e, ERR_CONF, -ENOENT,
 			"no spidermultusconfigs with annotation: %s:%.*s found, requested by "
 			"%s%s%s%s",
@@ -251,7 +251,7 @@ static int inject_choose(const struct inject_request *q, const struct inject_cho
 	return 0;
 }
 
-/* Writes the pod's network annotation, replacing an existing one, as Spiderpool's webhook does. */
+/* --- the pod's network annotation; an existing one is replaced, as by Spiderpool's webhook --- */
 
 /* ANNOTATION_MAX: size in bytes of the buffer for the annotation; the API server accepts half of
  * this size. QUOTE_MAX: number of bytes of the former annotation that the warning quotes. */

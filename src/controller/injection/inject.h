@@ -41,12 +41,11 @@ struct inject_net {
 	/* the network takes a device of its own, not a share of a shared device */
 	bool takes;
 	bool pools;		  /* has pools, or needs none (disableIPAM) */
-	char *group[INJECT_KEYS]; /* values of the annotations; NULL: absent */
+	char *group[INJECT_KEYS]; /* values of the annotations; NULL: absent or empty */
 };
 
-/*
- * Reads an object as the API server returns it; missing fields become empty. *ret is overwritten.
- */
+/* Reads an object as the API server returns it. If fields are missing, type is "custom" and nad
+ * the object's name; other strings are empty or NULL. *ret is overwritten. */
 void inject_net_read(const struct json *smc, struct inject_net *ret);
 void inject_net_done(struct inject_net *n);
 

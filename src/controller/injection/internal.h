@@ -28,7 +28,8 @@ struct inject_group {
 	/* n: number of `nets`; configs: number of SpiderMultusConfigs, including several with
 	 * the same NAD */
 	size_t n, configs;
-	/* the first network given to inject_index_new() that cannot be injected; NULL: none */
+	/* the group's first network, in the order given to inject_index_new(), that cannot be
+	 * injected; NULL: none */
 	const struct inject_net *refused;
 };
 /* Finds the group of a value; NULL: no network has this value. */

@@ -10,7 +10,8 @@
 #include "kube/object.h"
 #include "spec/annotations.h"
 
-/* Waiting pods are checked again at this interval, and at each change of the cache. */
+/* RESCAN_MS: interval in ms at which waiting pods are checked again; each change of a
+ * SpiderMultusConfig or namespace also triggers a check. */
 enum { RESCAN_MS = 50 };
 
 struct waiting {
@@ -24,7 +25,8 @@ struct waiting {
 struct inject_webhook {
 	struct inject_webhook_conf conf;
 	char *include, *exclude;
-	struct inject_net *nets; /* all SpiderMultusConfigs, rebuilt after a change */
+	/* SpiderMultusConfigs that are not being deleted; rebuilt by scan() after a change */
+	struct inject_net *nets;
 	struct inject_index *index;
 	size_t n;
 	bool stale;

@@ -6,8 +6,9 @@
  * Webhook handler for inject_pod(): pods being created, on /mutate--v1-pod. A manifest may create a
  * pod right after its namespace and networks, before the watches have delivered them. So while the
  * namespace of a pod, or a group that the pod requests, is missing, the webhook does not answer and
- * checks again, for up to INJECT_PATIENCE_MS. It also waits until INJECT_WRITTEN_MS have passed
- * since any SpiderMultusConfig was created or got other annotations, because more may follow.
+ * checks again, for up to INJECT_PATIENCE_MS. Within the same limit, a pod that gets networks also
+ * waits until INJECT_WRITTEN_MS have passed since any SpiderMultusConfig was created or got other
+ * annotations, because more may follow.
  */
 
 #include "base/loop.h"

@@ -3,8 +3,9 @@
 #define UNIRAIL_CONTROLLER_NAD_DIFF_H
 
 /*
- * Computes the requests that turn an existing NAD into the wanted one. Pure; the result is a
- * request body. Objects are as controller/cache/cache.h stores them.
+ * Computes the bodies of the requests that create a NAD, turn an existing NAD into the wanted one,
+ * and write the status of its SpiderMultusConfig. Pure. Objects are as controller/cache/cache.h
+ * stores them.
  *
  * The controller manages these parts of a NAD: annotations (all but kubectl's own), spec.config and
  * the owner. Labels and everything else belong to other writers.

@@ -6,7 +6,8 @@
  * Runs in the leader: creates the NAD (NetworkAttachmentDefinition) of each SpiderMultusConfig
  * (controller/nad/render.h) and reverts edits and deletions at once. A NAD is deleted with its
  * owner by Kubernetes' garbage collection. When cr-name changes, the NAD of the old name is
- * deleted. If a NAD of the wanted name exists already:
+ * deleted. If a NAD of the wanted name exists already (one that is too large for the cache is not
+ * changed):
  *
  *	another existing SpiderMultusConfig owns it	it is not changed
  *	it is being deleted				it is created again afterwards

@@ -223,9 +223,9 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 
 /* --- processing of one SpiderMultusConfig, one request at a time, and reporting --- */
 
-/* SCHEDULE_MS: delay of the next reconcile after a write or a conflict, in which the watch
- * delivers the change. STATUS_MS: retry interval of status writes if the CRD has no status
- * subresource. */
+/* SCHEDULE_MS: a job is reconciled again one to two SCHEDULE_MS after a conflict and two
+ * SCHEDULE_MS after a write of a NAD, or earlier when the watch delivers the change. STATUS_MS:
+ * retry interval of status writes if the CRD has no status subresource. */
 enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
 /* --- reports of errors and changes --- */
@@ -251,7 +251,9 @@ static void report_error(struct nads_job *j, const char *reason, const char *mes
 {
 	if (!log_once(&j->w.logged, message))
 		return;
-	log_limited(LOG_ERROR, 2, "cannot write the network of a SpiderMultusConfig",
+	log_limited(LOG_ERROR, 2,
+		    "cannot reconcile the NetworkAttachmentDefinition or the "
+		    "status of a SpiderMultusConfig",
 		    LOG_S("namespace", j->w.ns), LOG_S("name", j->w.name), LOG_S("error", message));
 	report(j, true, reason, message);
 }
@@ -421,7 +423,8 @@ static void remove_nad(struct nads_job *j, const struct kube_object *o)
 	send(j, STEP_REMOVE, &r);
 }
 
-/* Returns the SpiderMultusConfig that owns the NAD and still exists, if it is another one. */
+/* Returns the name of the SpiderMultusConfig that owns the NAD, if it still exists and is not
+ * the job's; otherwise NULL. */
 static const char *other_owner(const struct nads_job *j, const struct json *nad)
 {
 	const char *uid = NULL, *owner = nad_owner(nad, &uid);
@@ -461,8 +464,8 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 
 	if (there && cluster_cache_object(there)->large) {
 		message = xasprintf(
-			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete it, "
-			"then it is created again",
+			"NetworkAttachmentDefinition '%s/%s' is too large, alone or together "
+			"with other objects (%zu bytes): delete it, then it is created again",
 			j->w.ns, n->name, cluster_cache_object(there)->large);
 		is_wrong(j, cluster_cache_json(o), "NADTooLarge", message);
 		return;
@@ -502,8 +505,8 @@ static void is_large(struct nads_job *j, const struct kube_object *o)
 				    bytes, CLUSTER_CACHE_OBJECT_MAX)
 			: xasprintf("the object takes %zu bytes and exceeds, together with other "
 				    "objects, the limit of its namespace (%d bytes) or of the "
-				    "cluster (%d bytes): delete other objects, then change this "
-				    "object",
+				    "cluster (%d bytes): delete other objects, then the "
+				    "controller processes this object again",
 				    bytes, CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX);
 
 	is_wrong(j, cluster_cache_json(o), "TooLarge", message);

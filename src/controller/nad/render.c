@@ -322,7 +322,7 @@ static void put_ifacer(struct json_out *o, const struct nad_request *q, int64_t 
 	jo_end_obj(o);
 }
 
-/* --- one function per type --- */
+/* --- one function per type; put_macvlan() serves macvlan and ipvlan --- */
 
 static int put_macvlan(struct json_out *o, const struct nad_request *q, struct err *e)
 {
@@ -373,7 +373,8 @@ static int put_sriov(struct json_out *o, const struct nad_request *q, struct err
 	return 0;
 }
 
-/* A pkey given as a number is written as its digits, because the field is a string in the CRD. */
+/* Writes a pkey given as a number, which the CRD allows, as digits: the plugin's pkey is a
+ * string. */
 static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");
@@ -462,7 +463,8 @@ static int nad_put_main(struct json_out *o, const struct nad_request *q, struct 
 	return 0;
 }
 
-/* --- the coordinator plugin, for every type except `custom` if enableCoordinator is true --- */
+/* --- the coordinator plugin, written if enableCoordinator is true and the type is not `custom`
+ * --- */
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
 {
@@ -497,8 +499,8 @@ static void put_routes(struct json_out *o, const struct json *v)
 	jo_end_arr(o);
 }
 
-/* Writes each number that differs from its default, and podRPFilter always if podCIDRType is
- * given, as Spiderpool does by mistake. */
+/* Writes podRPFilter and hostRuleTable, each only if it differs from its default; but
+ * podRPFilter always if podCIDRType is given, as Spiderpool does by mistake. */
 static void put_numbers(struct json_out *o, const struct json *c)
 {
 	int64_t filter = json_int_or(json_get(c, "podRPFilter"), 0);

@@ -50,7 +50,8 @@ static void forget(struct match_condition *q)
 	q->n = 0;
 }
 
-/* Lists the namespaces that do not request networks now, and writes the condition. */
+/* Lists the namespaces that now request no networks and are not being deleted, and writes the
+ * condition. */
 static void take_all(struct match_condition *q)
 {
 	struct buf b;

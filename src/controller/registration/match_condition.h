@@ -10,8 +10,8 @@
  * manifest may create an annotated namespace and a pod in it, and the API server must send that
  * pod although the leader has not seen the namespace yet. So a namespace that gets the annotation
  * or is being deleted is removed at once, and others are added within a minute, all together. The
- * leader maintains the list: while there is no leader, pods of a listed namespace are not sent
- * even if the namespace gets the annotation.
+ * leader maintains the list: while there is no leader, pods without a requesting annotation in a
+ * listed namespace are not sent, even if the namespace gets the annotation.
  */
 
 #include "controller/injection/inject.h"

@@ -530,10 +530,8 @@ const struct webhook registration_table[] = {
 
 const size_t registration_count = ARRAY_LEN(registration_table);
 
-/*
- * Writes a webhook configuration with every field that the API server would default, since absent
- * fields could not be compared.
- */
+/* --- the array of webhooks, with every field that the API server would default: an absent field
+ * could not be compared --- */
 
 enum { TIMEOUT_S = 10, TEXT_MAX = 1 << 20 };
 
@@ -802,8 +800,9 @@ static void tokenless_on_changed(void *arg, const struct kube_object *was,
 	if (before && !now)
 		b->until = loop_now_ms(b->loop) + b->publish_s * 1000;
 	if (now && !before)
-		log_warn("webhooks are registered without a token by an earlier release: accepting "
-			 "requests without a token until the registration changes");
+		log_warn("webhooks are registered without a token by an earlier release: "
+			 "accepting requests without a token until shortly after the "
+			 "registration changes");
 }
 
 bool tokenless_accept(const struct tokenless *b, struct span path)

@@ -66,10 +66,10 @@ struct registration_form {
 
 /* Writes the field `webhooks`, an array. */
 void registration_write(const struct registration_form *f, bool validating, struct json_out *o);
-/*
- * Describes the first difference: "spiderippool.spiderpool.spidernet.io: failurePolicy"; "" if
- * `have` equals `want` (arrays). `conditions`: the server supports matchConditions.
- */
+/* Describes the first difference between `have` and `want`, arrays of webhooks:
+ * "spiderippool.spiderpool.spidernet.io: failurePolicy"; "": none. Keys that only `have`
+ * contains do not count, except matchConditions. `conditions`: the server supports
+ * matchConditions. */
 void registration_differ(const struct json *have, const struct json *want, bool conditions,
 			 struct buf *ret);
 

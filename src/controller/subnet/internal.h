@@ -26,8 +26,8 @@ struct subnets_app {
 	char *sync_error; /* error of its annotations; request is empty then */
 };
 
-/* A request in flight. It is kept after its completion: a write until the watch shows its effect, a
- * read until it may be repeated. */
+/* A request, retained after its completion: a write until the watch shows its effect, a read
+ * until it may be repeated. Until then no other request of the kind is sent for the object. */
 struct subnets_op {
 	struct subnets *s;
 	struct kube_call *call;
@@ -127,7 +127,8 @@ struct subnets_turn {
 };
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s);
 void subnets_turn_done(struct subnets_turn *t);
-/* Lists the applications that request pools of the subnet. */
+/* Returns the requests for pools of the subnet, one for each interface of an application; *n:
+ * their number. */
 const struct subnets_turn_request *
 subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n);
 

@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 #include "wire/json/json.h"
 
-/* --- sizes of pools --- */
+/* --- sizes of applications --- */
 
 static uint64_t number_or(const struct json *v, uint64_t otherwise)
 {
@@ -57,7 +57,7 @@ struct plan {
 	struct plan_leftover {
 		struct ipaddr ip;
 		const char *pool;
-		size_t slot; /* index in `taken`, which equal addresses share */
+		size_t slot; /* index in `taken`, the same for equal addresses */
 		/* leftovers that would be free otherwise, sorted by pool; not in `open` */
 	} * leftovers;
 	size_t n_leftovers;
@@ -155,8 +155,9 @@ static void take_own(struct plan *p, const struct subnet_pool *pool)
 }
 
 /*
- * Application pools missing in the status, which was lost or restored from a backup: each keeps the
- * addresses that no other entry has; of two pools with the same address the first one keeps it.
+ * Application pools missing in the status, because the status was lost or restored from a backup,
+ * or because an agent has just created the pool, without addresses: each pool keeps the addresses
+ * that no other entry has; of two pools with the same address the first one keeps it.
  */
 static void take_lost(struct plan *p, const struct subnet_pool *const *lost, size_t n)
 {

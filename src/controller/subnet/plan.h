@@ -13,11 +13,11 @@
  * it. So two pools never get the same address, even with concurrent writers or after a crash
  * between the writes.
  *
- * An address removed from a pool is in `pendingRelease` at first: the pool loses it, and it becomes
- * available to other pools only when no node has a block with the address (the caller decides this,
- * see may_release()). When the pool grows again it gets its pending addresses before free ones. All
- * addresses of a deleted pool are handled the same way: pods on an unreachable node may still use
- * some of them.
+ * An address removed from a pool of an application is in `pendingRelease` at first: the pool loses
+ * it, and it becomes available to other pools only when no node has a block with the address (the
+ * caller decides this, see may_release()). When the pool grows again it gets its pending addresses
+ * before free ones. All addresses of a deleted pool are handled the same way: pods on an
+ * unreachable node may still use some of them.
  */
 
 #include "base/ipset.h"

@@ -13,7 +13,7 @@
 #include "kube/object.h"
 #include "spec/annotations.h"
 
-/* State of one subnet: its pools, and the pools that applications request from it. */
+/* --- state of one subnet: its pools, and the pools that applications request from it --- */
 
 enum { USED_MS = 5000, FAILED_MS = 5000 };
 
@@ -545,7 +545,7 @@ void subnets_inputs_init(struct subnets_inputs *k)
 	k->f.arg = k;
 }
 
-/* Reads of state that no watch has: the addresses of a pool that are in use, and a pool's owner. */
+/* --- reads of state that no watch has: a pool's addresses in use, and a pool's owner --- */
 
 enum { LOOKUP_MS = 30 * 1000 };
 

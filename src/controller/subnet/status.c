@@ -12,7 +12,7 @@
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
-/* Address sets and the entries of a subnet as JSON. */
+/* --- address sets and the entries of a subnet as JSON --- */
 
 enum { STATUS_MAX = 1 << 20 };
 

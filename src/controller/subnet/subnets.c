@@ -133,7 +133,8 @@ static void take_leave(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++)
 		if (!k->pools[i].deleting && !subnets_busy(k->s, SUBNETS_POOL, k->objects[i]->name))
-			subnets_delete_pool(k->s, k->objects[i], "the pool's subnet was deleted");
+			subnets_delete_pool(k->s, k->objects[i],
+					    "the pool's subnet is being deleted");
 	if (k->n_pools == 0 && k->is.n == 0)
 		subnets_unfinalize(k->s, k->subnet);
 }
@@ -247,8 +248,6 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 
 	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
 	s->timer = LOOP_ALARM(s->loop, on_timer, s);
-	if (!s->conf.reuse_delay_ms)
-		s->conf.reuse_delay_ms = SUBNETS_REUSE_DELAY_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
 		kube_cache_on(c->cache->objects, follows[i], on_cache, s);
 	subnets_apps_start(s);
@@ -316,7 +315,8 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
 		       "Requests to resize a pool of a SpiderSubnet with its application.");
 	sample_counter(b, "unirail_subnet_pools_deleted_total", s->deleted,
-		       "Requests to delete a pool whose application or SpiderSubnet was deleted.");
+		       "Requests to delete a pool that no application requests any more or whose "
+		       "SpiderSubnet is being deleted.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
 		       "Failed requests to change a SpiderSubnet or its pools, and requests of "
 		       "applications that a SpiderSubnet cannot satisfy.");
@@ -385,15 +385,15 @@ void subnets_say(struct subnets *s, const char *object, const struct app_id *app
 
 	if (!log_once(&n->logged, cause->text))
 		return;
-	log_warn("cannot reconcile a SpiderSubnet or one of its pools", LOG_S("object", object),
-		 LOG_S("application", app ? app->name : ""), LOG_S("namespace", app ? app->ns : ""),
-		 LOG_S("error", cause->text));
+	log_warn("cannot reconcile a SpiderSubnet, one of its pools or an application that "
+		 "requests pools",
+		 LOG_S("object", object), LOG_S("application", app ? app->name : ""),
+		 LOG_S("namespace", app ? app->ns : ""), LOG_S("error", cause->text));
 	if (app)
 		put_event(s, app, reason, cause->text);
 }
 
-/* Objects in the watch, and requests about them: at most one request of a kind for an object at a
- * time. */
+/* --- requests to the API server: at most one of a kind for an object at a time --- */
 
 enum { SEEN_MS = 3000 };
 
@@ -458,7 +458,9 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 	bool writes = kind == SUBNETS_STATUS || kind == SUBNETS_POOL;
 
 	if (op)
-		op_free(op); /* the operation has completed, since the caller checked subnets_busy() */
+		/* only if the caller did not check subnets_busy(), which frees a completed
+		 * operation */
+		op_free(op);
 	op = xcalloc(1, sizeof(*op));
 	*op = (struct subnets_op){.s = s,
 				  .kind = kind,

@@ -5,14 +5,14 @@
 /*
  * Automatic pools, run by the leader: creates pools from SpiderSubnets for applications whose pod
  * template requests them (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets,
- * CronJobs, and ReplicaSets and Jobs without an owner get a pool for each interface and IP
- * version. The pool is resized with the application and deleted with it. For an application of
- * another kind an agent creates the pool when the first pod starts, with the requested number as
+ * CronJobs, and ReplicaSets and Jobs without a controller as owner get a pool for each interface
+ * and IP version. The pool is resized with the application and deleted with it. For an application
+ * of another kind an agent creates the pool when the first pod starts, with the requested number as
  * an annotation but without addresses; the controller then assigns them.
  *
  * Each reconcile of a subnet writes the subnet's status if the plan differs from it, and makes the
- * pools match the status that is already stored (plan.h). A failure is reported as an event on the
- * application and retried.
+ * pools match the status that is already stored (plan.h). A request that cannot be satisfied is
+ * reported as an event on the application, and a failed write is logged; both are retried.
  *
  * A pool that no application requests any more is deleted, unless ippool-reclaim is false: then a
  * later application of the same name gets it. If the application is of another kind, the controller
@@ -24,8 +24,6 @@
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
-enum { SUBNETS_REUSE_DELAY_MS = 15 * 1000 };
-
 struct subnets_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
@@ -34,7 +32,7 @@ struct subnets_conf {
 	/* spare addresses, beyond the number of pods, for an application without
 	 * ANNOTATION_POOL_NUMBER */
 	uint32_t redundant_ips;
-	/* wait before a removed address may go to another pool; 0: SUBNETS_REUSE_DELAY_MS */
+	/* wait before a removed address may go to another pool */
 	int64_t reuse_delay_ms;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates and updates pools. */
+/* Creates, updates and deletes pools. */
 #include <string.h>
 
 #include "base/alloc.h"

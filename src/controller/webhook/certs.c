@@ -12,7 +12,7 @@
 #include "controller/webhook/internal.h"
 #include "wire/tls/x509.h"
 
-/* The certificate in use, and certificates from files. */
+/* The certificate in use, certificates from files, and the functions of certs_plan.h. */
 
 enum { FILES_MS = 10 * 1000, FILE_MAX = 256 << 10 };
 
@@ -82,8 +82,8 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	keep(c, s);
 	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
-	/* A certificate that ca.crt does not verify is used nevertheless, because there is no
-	 * better one and the API server may trust another CA. */
+	/* A certificate that ca.crt does not verify is used nevertheless, because the API server
+	 * may trust another CA. */
 	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
 		is_failing(c, where, "webhook certificate in use, but its CA does not verify it",
 			   &e);

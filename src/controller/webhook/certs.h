@@ -13,12 +13,12 @@
  * 				annotation) read, never written
  * 	files			read every 10 s
  *
- * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; unirail's own has the label
- * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt,
- * ca.key), which is neither watched nor cached: it is read when a certificate or CA has to be
- * signed, and the key is wiped afterwards. If an earlier version stored ca.key beside the
- * certificate, the leader moves the key to the CA's Secret. An unusable certificate is logged once,
- * and the previous one stays in use.
+ * Either Secret has tls.crt, tls.key and ca.crt. The controller creates its own Secret with the
+ * type kubernetes.io/tls and recognizes it by a label (controller/webhook/secret.h). The CA's key
+ * is in a Secret of its own (ca.crt, ca.key), which is neither watched nor cached: it is read when
+ * the certificate or the trusted CAs have to be changed, and the key is wiped afterwards. If an earlier version
+ * stored ca.key beside the certificate, the leader moves the key to the CA's Secret. An unusable
+ * certificate is logged once, and the previous one stays in use.
  */
 
 #include "base/file.h"
@@ -36,8 +36,8 @@ struct certs_conf {
 	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
-	/* Returns whether the API server trusts these CAs (PEM) already. A new CA signs nothing
-	 * until then. */
+	/* Returns whether the API server trusts these CAs (PEM) already. Until then a new CA
+	 * signs nothing, unless there is no usable certificate. */
 	bool (*trusted)(void *arg, const char *ca);
 	void *arg;
 };

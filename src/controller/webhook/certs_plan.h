@@ -17,7 +17,9 @@
  * CA and its key. A new CA is written to its own Secret first and trusted afterwards, so that a
  * crash between the two writes loses nothing: the next plan uses the CA of that Secret.
  *
- * Thus a client with the previous set of trusted CAs always accepts the certificate in use.
+ * Because a new CA signs only once it is trusted, a client with the previous set of trusted CAs
+ * accepts the certificate in use. Only if there is no usable certificate does a new CA sign at
+ * once.
  */
 
 #include <stdbool.h>
@@ -49,8 +51,8 @@ struct certs_goal {
 /* Checks whether the certificate can be served. -EINVAL: e names the item of the Secret
  * (tls.crt, tls.key) and the reason. */
 int certs_usable(const struct certs_set *s, struct err *e);
-/* Checks whether the API server accepts the certificate: 0, also without a CA, or -EKEYREJECTED
- * with the reason. */
+/* Checks whether the API server accepts the certificate: 0, also without a CA; -EKEYREJECTED
+ * with the reason; -EINVAL: the CA or the certificate is not valid PEM. */
 int certs_believed(const struct certs_set *s, const char *name, struct err *e);
 
 enum certs_step {
@@ -59,7 +61,7 @@ enum certs_step {
 	CERTS_CA,
 	CERTS_LEAF,
 	CERTS_PRUNE,
-	/* returned by certs_next() only */
+	/* The steps below are set by certs_next() only; certs_step() does not return them. */
 	CERTS_TRUST,	  /* trust the CA of the CA's Secret besides the old ones */
 	CERTS_MOVE_KEY,	  /* move the key that an earlier version stored in the certificate's Secret
 	                 * to the CA's Secret */

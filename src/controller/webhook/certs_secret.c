@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's Secret: watched, created, renewed. The CA's Secret: not watched; read and
- * written only for steps that need the CA's key. */
+/* The certificate's Secret: watched, created, renewed. The CA's Secret: not watched; read when a
+ * step may be due, written when a CA is created or its key is moved. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

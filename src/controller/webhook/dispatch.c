@@ -50,8 +50,8 @@ struct reviews {
 	const struct review_route *routes;
 	struct review_counts *counts; /* one per route */
 	size_t n;
-	/* invalid: requests refused without a call of the hook; unauthenticated: requests
-	 * without an accepted token */
+	/* invalid: requests that not_wanted() refuses; unauthenticated: requests that
+	 * reviews_check() rejects because their path has no accepted token */
 	uint64_t invalid, unauthenticated;
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
@@ -179,8 +179,9 @@ static void refuse(struct review *q, const char *fmt, ...)
 }
 
 /*
- * Denies a review of another kind or version. The API server converts objects to the version of the
- * route (matchPolicy Equivalent), so another version means CRDs that are not this release's.
+ * Passes a review to its route's hook, or denies it if its kind or version is not the route's. The
+ * API server converts objects to the version of the route (matchPolicy Equivalent), so another
+ * version means CRDs that are not this release's.
  */
 static void dispatch_review(struct requested *a)
 {
@@ -420,6 +421,5 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 		       "Requests refused because their review exceeds the limit of processor time "
 		       "or memory.");
 	sample_counter(b, "unirail_controller_reviews_unauthenticated_total", s->unauthenticated,
-		       "Requests refused because their path is unknown or lacks the registered "
-		       "token.");
+		       "Requests refused because their path has no accepted token.");
 }

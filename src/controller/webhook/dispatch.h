@@ -7,7 +7,8 @@
  * (controller/webhook/review.h). Status codes:
  *
  * 	200	the hook's answer, allowed or denied; also a denial for an unexpected kind or version
- * 	400	no AdmissionReview, or one without the objects that its operation requires
+ * 	400	no valid AdmissionReview of admission.k8s.io/v1, for instance without the objects
+ * 		that its operation requires
  * 	404	unknown path, or no accepted token (the answer has no text then)
  * 	405	not POST
  * 	415	not application/json
@@ -50,7 +51,7 @@ struct reviews;
  */
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);
-/* The http_check of the server: 404 for requests without token. */
+/* The http_check of the server: 404 for a path that `accept` rejects, except the health check's. */
 int reviews_check(void *arg, const struct http1_msg *head);
 /* Frees the reviews. Call it before http_server_free(); pending reviews must not be answered
  * afterwards. Accepts NULL. */

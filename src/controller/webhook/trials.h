@@ -28,9 +28,10 @@ struct trials *trials_new(struct loop *l);
 void trials_free(struct trials *t);
 
 /*
- * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `cause` is -EFBIG (limits
- * exceeded), -ETIMEDOUT (not started or not finished within TRIAL_MS) or -EAGAIN (fork failed).
- * `done` is never called before trials_start() returns.
+ * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `cause` is -EFBIG (a signal
+ * ended the child or its exit status is not 0, presumably because it exceeded a limit), -ETIMEDOUT
+ * (not started or not finished within TRIAL_MS) or -EAGAIN (the child could not be started). `done`
+ * is never called before trials_start() returns.
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 			   void (*done)(void *arg, const struct err *cause), void *arg);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "device/plugin/message.h"
 
-/* The calls of the kubelet. */
+/* Handlers of the gRPC calls that the kubelet makes to the device plugin. */
 
 /* --- list of devices --- */
 
@@ -29,7 +29,7 @@ bool plugin_list_update(struct device_plugin *p)
 	buf_init(&m, GRPC_MESSAGE_MAX);
 	message_list_encode(&l, &m);
 	if (l.n > DEVICE_PLUGIN_DEVICES_MAX || m.over) {
-		log_error("device list exceeds the kubelet's limit, keeping the previous one",
+		log_error("device list has too many devices or bytes, keeping the previous one",
 			  LOG_S("resource", p->resource), LOG_I("devices", (int64_t)l.n));
 		buf_done(&m);
 		device_plugin_list_done(&l);

@@ -48,7 +48,7 @@ struct device_plugin {
 	struct grpc_async *registering;
 	struct loop_timer *retry;
 	struct backoff backoff;
-	/* kubelet.sock at the time of the registration; st_ino 0: not registered */
+	/* stat(2) of kubelet.sock at the last Register; st_ino 0: none was sent, or it failed */
 	struct stat kubelet;
 	bool was_reported; /* the last call of ops->registered() was with true */
 	char sync_error[ERR_TEXT_MAX];
@@ -57,8 +57,8 @@ struct device_plugin {
 
 extern const struct grpc_method plugin_methods[];
 
-/* Reads the resource's list; returns whether it differs from the last one. A list beyond the
- * kubelet's limits is logged and ignored (false). */
+/* Reads the resource's list; returns whether it differs from the last one. A list of more than
+ * DEVICE_PLUGIN_DEVICES_MAX devices or GRPC_MESSAGE_MAX bytes is logged and ignored (false). */
 bool plugin_list_update(struct device_plugin *p);
 /* Handles NotifyRegistrationStatus or the response of Register; error "": the kubelet has accepted
  * the registration. */

@@ -18,7 +18,8 @@ struct message_ids {
 
 /* One container of an AllocateRequest, PreferredAllocationRequest or PreStartContainerRequest. */
 struct message_container {
-	/* devices_ids of an AllocateRequest; available_deviceIDs of a PreferredAllocationRequest */
+	/* devices_ids of an AllocateRequest or a PreStartContainerRequest; available_deviceIDs
+	 * of a PreferredAllocationRequest */
 	struct message_ids ids;
 	struct message_ids must; /* must_include_deviceIDs */
 	int64_t size;		 /* allocation_size */

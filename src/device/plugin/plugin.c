@@ -114,7 +114,8 @@ int plugin_resource_check(const char *resource, struct err *e)
 	/* "kubernetes.io/" anywhere in the name makes it a native resource (IsNativeResource). */
 	if (has_suffix(domain, "kubernetes.io"))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"resource name '%s': the domain kubernetes.io is Kubernetes' own",
+				"resource name '%s': a domain that ends with kubernetes.io is "
+				"reserved for Kubernetes",
 				resource);
 	if (!domain_ok(domain))
 		return err_kind(e, ERR_CONF, -EINVAL,
@@ -356,7 +357,7 @@ void plugin_on_stream(struct device_plugin *p)
 		backoff_reset(&p->backoff);
 		set_error(p, "");
 	} else if (p->fd >= 0 && !p->registering) {
-		set_error(p, "the kubelet closed its connection");
+		set_error(p, "the kubelet's ListAndWatch call has ended");
 		retry_in(p, backoff_next(&p->backoff));
 	}
 	notify(p);

@@ -11,8 +11,8 @@
  * Otherwise the socket is created in the directory device-plugins and announced through kubelet.sock there. A plugin
  * registers again when the kubelet restarts (kubelet.sock is recreated), when its socket was deleted, and when the
  * directory was replaced (inotify, and a check every 5 s). While the kubelet does not run or refuses, the registration
- * is retried with a backoff of up to 30 s; the log has one line when the reason changes, with the resource's name and
- * the kubelet's message.
+ * is retried with an exponential backoff (limit 30 s, with jitter up to 45 s); the log has one line
+ * when the reason changes, with the resource's name and the kubelet's message.
  *
  * Socket names: "NAME.sock", or "NAME.xxxxxxxx.sock" (random) while another process listens on the
  * first, as during a rolling update, when the old and the new agent run. The kubelet uses the
@@ -36,7 +36,8 @@
 enum {
 	DEVICE_PLUGIN_ID_MAX = 63,	   /* maximum length of a device id, in bytes */
 	DEVICE_PLUGIN_DEVICES_MAX = 16384, /* maximum number of devices of one resource */
-	DEVICE_PLUGIN_IDS_MAX = 1024,	   /* maximum number of ids in one request of a container */
+	/* maximum number of ids of one container in Allocate or PreStartContainer */
+	DEVICE_PLUGIN_IDS_MAX = 1024,
 	DEVICE_PLUGIN_CONTAINERS_MAX = 64,
 };
 
@@ -113,8 +114,9 @@ struct device_plugin_ops {
 	bool (*prepare)(void *arg);
 	/* Called before a container with these ids starts. NULL: not needed. */
 	int (*prestart)(void *arg, const struct device_plugin_ids *ids, struct err *e);
-	/* Reports that the kubelet has accepted this resource (true) or has dropped it (false, `reason` is one line),
-	 * for status, events and metrics. Called on changes only. May be NULL. */
+	/* Reports that the kubelet has accepted this resource (true) or has dropped it (false;
+	 * `reason` is one line, or "" if this plugin closed the connection itself), for status,
+	 * events and metrics. Called on changes only. May be NULL. */
 	void (*registered)(void *arg, bool registered, const char *reason);
 };
 

@@ -312,7 +312,8 @@ char *resource_devinfo_path(const struct resource_conf *c, const char *id)
 static const char *const kinds[] =
 	{[NODE_NET] = "net-pci", [NODE_ACCELERATOR] = "net-accel", [NODE_AUX] = "net-sf"};
 
-/* Returns "intel.com/net-pci", "nvidia.com/net-rdma"; the caller frees it. */
+/* Returns the CDI kind, such as "intel.com/net-pci" or "nvidia.com/net-rdma"; the caller frees
+ * it. */
 static char *resource_cdi_kind(const struct resource_conf *c)
 {
 	return c->form == RESOURCE_SHARED ? xstrdup(SHARED_KIND)
@@ -554,8 +555,8 @@ int resource_allocate(const struct resources *s, const struct resource *r, const
 
 /* --- writing of device-info files --- */
 
-/* Returns whether the file has this content already: a repeated allocation of a VF usually writes the same text, and
- * reading costs a tenth of writing. */
+/* Returns whether the file already has this content and mode 0444: a repeated allocation of a VF
+ * usually writes the same text, and reading costs a tenth of writing. */
 static bool is_written(const struct root *root, const struct answer_file *f)
 {
 	size_t n = strlen(f->text);

@@ -4,11 +4,11 @@
 
 /*
  * The response to the kubelet's Allocate for one container. It is equal to the response of the
- * originals except that it has the nodes of every port of an HCA with several ports, has each node
- * only once, and names CDI devices in cdi_devices instead of an annotation (of two annotations with
- * the same key the kubelet keeps the first, so a pod with two resources would get only the devices
- * of one). Pure: the answer also lists the files to write or remove; answer_files_write() does
- * that.
+ * original device plugins except that it has the nodes of every port of an HCA with several ports,
+ * has each node only once, and names CDI devices in cdi_devices instead of an annotation (of two
+ * annotations with the same key the kubelet keeps the first, so a pod with two resources would get
+ * only the devices of one). Pure: the answer only lists the device-info files; answer_files_write()
+ * writes them.
  */
 
 #include "device/resource/resource.h"
@@ -31,7 +31,8 @@ struct answer {
 	size_t n_envs;
 	struct answer_node *nodes;
 	size_t n_nodes;
-	/* CDI devices, "nvidia.com/net-rdma=0000:3b:00.0"; used with use_cdi instead of nodes */
+	/* CDI devices, "nvidia.com/net-rdma=hca_shared.0000:3b:00.0"; used with use_cdi instead
+	 * of nodes */
 	char **cdi;
 	size_t n_cdi;
 	struct answer_file *files;
@@ -48,13 +49,15 @@ void answer_done(struct answer *a);
 /* Returns the path of a function's device-info file: "/var/run/.../intel.com-sriov-0000:3b:00.2-device.json". The
  * caller frees it. */
 char *resource_devinfo_path(const struct resource_conf *c, const char *id);
-/* Returns "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml"; the caller frees it. */
+/* Returns the path of a resource's CDI specification:
+ * "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml", for configList
+ * "/var/run/cdi/nvidia.com_NAME.yaml". The caller frees it. */
 char *resource_cdi_path(const struct resource_conf *c);
 /* The hook `unirail memlock-hook`, which container runtimes run before a container with an RDMA
  * device of the resource starts. */
 struct resource_hook {
 	const char *path;    /* path of unirail on the host; NULL: no hook */
-	const char *memlock; /* memlock limit, "unlimited", or a number of bytes */
+	const char *memlock; /* memlock limit: "unlimited" or a number of bytes */
 };
 /*
  * Writes the CDI specification of all devices of a resource, as JSON (which is valid YAML). Returns

@@ -225,7 +225,7 @@ static void report_unknown(const struct reading *x, const struct json *object,
 	}
 }
 
-/* Omits the resource and reports the reason in e. */
+/* Reports the error in `e` as a message; the caller omits the resource. */
 static int refuse(const struct reading *x, const struct resource_conf *c, const struct err *e)
 {
 	resource_report(x->messages, MESSAGE_ERROR, *c->full ? c->full : NULL, "%s: %s", x->file,
@@ -273,7 +273,7 @@ static int check_aux(const struct reading *x, const struct selector *s, struct e
 	const struct json_strs *l = &s->lists[SELECT_AUX_TYPES];
 
 	if (!l->n)
-		return fail(e, x, "selectors.auxTypes: missing, expected [\"sf\"]");
+		return fail(e, x, "selectors.auxTypes: missing or empty, expected [\"sf\"]");
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i], "sf") != 0)
 			return fail(e, x, "selectors.auxTypes is \"%s\", expected \"sf\"", l->v[i]);

@@ -3,10 +3,10 @@
 #define UNIRAIL_DEVICE_RESOURCE_CONFIG_H
 
 /*
- * Reads the configurations of resources, unchanged, from one or more documents: that of the RDMA
- * shared device plugin ({"configList": ...}) and that of the SR-IOV network device plugin
- * ({"resourceList": ...}); a document may have both. Keys match without case, and the last
- * duplicate counts, as in Go's encoding/json.
+ * Reads the configurations of resources from one or more documents, in the format of the original
+ * device plugins: that of the RDMA shared device plugin ({"configList": ...}) and that of the
+ * SR-IOV network device plugin ({"resourceList": ...}); a document may have both. Keys match
+ * without case, and the last duplicate counts, as in Go's encoding/json.
  *
  * unirail's own keys of an entry of configList:
  *
@@ -113,8 +113,8 @@ struct resource_config {
 	size_t n_docs;
 	/* number of documents that could not be read or are not a configuration */
 	size_t n_invalid;
-	/* the shortest periodicUpdateInterval of all documents, in seconds; 0: no rescan; -1: not set, which means
-	 * 60 s */
+	/* the shortest nonzero periodicUpdateInterval of all documents, in seconds; 0: only 0 is
+	 * set, no rescan; -1: not set, which means 60 s */
 	int64_t update_s;
 };
 

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 #define UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 
-/* For each PF, VF, HCA and SF: the resources that have it and, for every other resource, the selector that does not
- * match. */
+/* For each device of the node (function, SF, soft-RoCE device): the resources that have it and,
+ * for every other resource, the selector that does not match, or another reason. */
 
 #include "device/resource/resource.h"
 

@@ -31,7 +31,7 @@ const char *node_char_kind_name(enum node_char_kind kind)
 	return char_kinds[kind];
 }
 
-/* Reads an attribute; "": it is missing. */
+/* Reads the first line of a file; "": the file cannot be read. */
 static void read_line(const struct root *r, char *ret, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -451,8 +451,9 @@ static bool is_gpu(const struct pci_dev *p)
 
 	if (*p->physfn)
 		return false;
-	/* Counts 3D controllers, which have no display output, as GPUs. A VGA controller may be
-	 * that of the BMC. */
+	/* Any vendor's display controller other than VGA, such as a 3D controller, counts as a
+	 * GPU. A VGA controller counts only if NVIDIA or AMD made it, because it may be that of
+	 * the BMC. */
 	return p->class >> 16 == CLASS_DISPLAY ? p->class >> 8 != CLASS_VGA || known
 					       : p->class >> 16 == CLASS_PROCESSING && known;
 }

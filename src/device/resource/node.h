@@ -3,10 +3,10 @@
 #define UNIRAIL_DEVICE_RESOURCE_NODE_H
 
 /*
- * Observe: the devices of a node that a resource can hold, as plain structs. Everything comes from
+ * Reads the devices of a node that a resource can hold into plain structs. Everything comes from
  * sysfs, /proc and /dev under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net,
- * sysfs-class-infiniband), so a recorded host can be read as well; only DDP profiles and the
- * parameter enable_rdma need devlink (struct node_fact).
+ * sysfs-class-infiniband), so a recorded host can be read as well; only the RDMA mode comes from
+ * netlink, and DDP profiles and the parameter enable_rdma come from devlink (struct node_fact).
  *
  * Unlike device/inventory.h, it reads only attributes that a selector or a response needs (not the 256 GIDs of a port,
  * or settings of VFs), because a device plugin rescans nodes with 1,000 VFs.
@@ -46,7 +46,7 @@ struct node_rdma {
 
 struct node_device {
 	enum node_class class;
-	char id[PCI_NAME_MAX]; /* PCI address, or name of the auxiliary device */
+	char id[PCI_NAME_MAX]; /* PCI address, or name of the auxiliary or software device */
 	char bdf[PCI_BDF_MAX]; /* PCI address of the function, or of an auxiliary device's parent */
 	char vendor[5], product[5];
 	char driver[PCI_DRIVER_MAX]; /* "": none */
@@ -103,15 +103,16 @@ struct node_devices {
 	/* functions sorted by address, then auxiliary and software devices sorted by name */
 	struct node_device *v;
 	size_t n;
-	/* 3D controllers; VGA controllers and accelerators only of NVIDIA and AMD; no VFs; sorted
-	 * by address */
+	/* display controllers except VGA (3D controllers); VGA controllers and accelerators only
+	 * of NVIDIA and AMD; no VFs; sorted by address */
 	struct node_gpu *gpus;
 	size_t n_gpus;
 	enum node_rdma_mode mode; /* set only by node_devices_observe(): netlink reports it */
 	bool has_rdma_cm, has_vhost_net;
 };
 
-/* Reads all attributes except those that need devlink. A host without PCI is not an error. */
+/* Reads all attributes except the RDMA mode and those that need devlink. A host without PCI is
+ * not an error. */
 int node_devices_read(const struct root *r, struct node_devices *ret, struct err *e);
 /* Reads this host (dir NULL) with the RDMA mode, or the files of another host, whose RDMA mode is unknown. */
 int node_devices_observe(const char *dir, struct node_devices *ret, struct err *e);
@@ -136,7 +137,7 @@ bool node_device_wants_fact(const struct node_device *d);
 /* May block. */
 void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret);
 /* v: results of node_fact_read() in the order of the devices. A device without a result is not
- * changed. */
+ * changed, except that a device in a pod takes rdma_enabled from a PF with the same driver. */
 void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n);
 /* Reads and sets the facts of all devices; may block. Without devlink in the kernel, none is set. */
 void node_devices_read_facts(struct node_devices *d);

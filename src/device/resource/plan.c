@@ -27,7 +27,7 @@ static bool is_rail(const struct node_devices *node, const struct node_device *d
 	return node_device_is_rdma(d) || (d->num_vfs && has_rdma_vf(node, d));
 }
 
-/* Returns N of a netdev "railN", as `unirail host` names them. */
+/* Returns N of a netdev named "railN"; UNNUMBERED: the netdev has another name. */
 static unsigned int number_of(const struct node_device *d)
 {
 	uint64_t n;
@@ -111,8 +111,8 @@ static enum plan_kind kind_of(const struct node_devices *node, const struct rail
 		return PLAN_VFS;
 	if (node->mode == NODE_RDMA_EXCLUSIVE)
 		return PLAN_PF;
-	/* no entry, because configList has no selector for a device without a netdev in this
-	 * namespace */
+	/* no entry: of the selectors of configList only ifNames selects a single device, and
+	 * this PF has no netdev in this namespace */
 	return *r->pf->netdev ? PLAN_SHARED : PLAN_NONE;
 }
 
@@ -221,7 +221,7 @@ int resource_plan(const struct node_devices *node, struct resource_config *c,
 		resource_report(
 			messages, MESSAGE_WARNING, NULL,
 			"no resources: no configuration, and none of %zu devices is a NIC with "
-			"RDMA that does not carry the default route",
+			"RDMA and a netdev that does not carry the default route",
 			node->n);
 		return 0;
 	}

@@ -21,10 +21,10 @@ struct rail_load {
 	const char *key;
 	enum node_distance distance; /* distance to the nearest GPU */
 	/* total: number of the resource's ids on this rail; available: how many of them are
-	 * available */
+	 * available and not chosen yet */
 	size_t total, available;
 	size_t chosen; /* number of ids chosen for this container */
-	/* index of the rail's first candidate that is not chosen yet */
+	/* index from which next_of() searches the rail's next candidate that is not chosen */
 	size_t next;
 };
 
@@ -38,7 +38,7 @@ struct choosing {
 	size_t n_rails;
 };
 
-/* Returns the key of an id's rail, which for a VF is its PF. */
+/* Returns the key of an id's rail: the address of the PF, or of the device if it has no PF. */
 static const char *rail_key(const struct resource *r, size_t number)
 {
 	size_t from, n;
@@ -46,7 +46,7 @@ static const char *rail_key(const struct resource *r, size_t number)
 
 	resource_id_members(r, number, &from, &n);
 	d = r->v[from].device;
-	/* a shared id of all HCAs belongs to no rail */
+	/* an id that stands for several HCAs belongs to no single PF or HCA */
 	return n > 1 ? "" : *d->pf ? d->pf : d->bdf;
 }
 
@@ -125,7 +125,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct numbered *)a)->id, ((const struct numbered *)b)->id);
 }
 
-/* Sorts all ids once, because resource_id_number() reads all ids for each lookup. */
+/* Sorts all ids once, because resource_id_number() compares an id of resourceList with all ids,
+ * one after the other. */
 static struct numbered *index_ids(const struct resource *r, size_t *n)
 {
 	struct numbered *v = xcalloc(resource_ids(r), sizeof(*v));

@@ -28,8 +28,9 @@ struct prefer_request {
 
 /*
  * Sets *ret to `size` ids, borrowed from the request, or fewer if fewer are available; the caller
- * frees the array. Ids that the resource does not have are last. Takes time O(n log n) for all ids
- * of the resource, plus O(r) per chosen id for r rails.
+ * frees the array. Ids that the resource does not have are last, unless they are in `must`. Takes
+ * O(n log n) time for the n ids of the resource, plus O(n) per id in `must`, plus O(r) per chosen
+ * id for r rails.
  */
 void resource_prefer(const struct resources *s, const struct resource *r,
 		     const struct prefer_request *q, const char ***ret, size_t *n);

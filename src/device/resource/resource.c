@@ -249,7 +249,8 @@ const struct resource *resource_find(const struct resources *s, const char *full
 
 /* --- ids --- */
 
-/* With perDevice, a resource advertises at most as many ids as the kubelet accepts. */
+/* Returns rdmaHcaMax, or less, so that all HCAs of the resource together have at most
+ * RESOURCE_HCA_MAX ids. */
 static size_t ids_per_device(const struct resource *r)
 {
 	size_t all = RESOURCE_HCA_MAX / (r->n ? r->n : 1);

@@ -7,7 +7,7 @@
  * the same resources in the same order.
  *
  *	struct node_devices node;	observed (node.h)
- *	struct resource_config conf;	read (config.h, source.h), or without one: plan.h
+ *	struct resource_config conf;	read (config.h, source.h), or planned if the node has none (plan.h)
  *
  *	resources_decide(&conf, &node, &set, &messages);
  *
@@ -40,9 +40,10 @@ struct resources {
 };
 
 /*
- * A function of resourceList belongs to the first resource that selects it. HCAs of configList may belong to several.
- * Adds messages about: a resource that selects nothing (with the devices seen), devices that an earlier resource has,
- * an unsuitable RDMA mode, missing device nodes (rdma_cm, umad).
+ * A device that several resources of resourceList select belongs to the first of them. An HCA may
+ * belong to several resources of configList. Adds messages about: a resource that selects nothing
+ * (with the devices seen), devices that an earlier resource has, an unsuitable RDMA mode, missing
+ * device nodes (rdma_cm, umad, vhost-net), an rdmaHcaMax of 0.
  */
 void resources_decide(const struct resource_config *c, const struct node_devices *node,
 		      struct resources *ret, struct resource_messages *messages);
@@ -63,8 +64,8 @@ struct resource_id {
 };
 
 /* Returns the number of ids of a resource. The ids of resourceList are PCI addresses or names of
- * auxiliary devices; those of configList are "0" to rdmaHcaMax - 1, with perDevice "HCA-0" to
- * "HCA-N" for each HCA. */
+ * auxiliary devices; those of configList are "0" to rdmaHcaMax - 1, with perDevice they are the
+ * name of an HCA and a number from 0, "mlx5_0-0", "mlx5_0-1" and so on, for each HCA. */
 size_t resource_ids(const struct resource *r);
 /* Sets *ret to the i-th id. A shared id is unhealthy if all HCAs that it may represent are
  * unhealthy. */
@@ -73,7 +74,7 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 int64_t resource_id_number(const struct resource *r, const char *id);
 
 /* Finds the functions or HCAs of the i-th id: members `from` to `from` + n - 1. An id of a shared
- * resource without spread and perDevice has all members, any other id has one. */
+ * resource with neither spread nor perDevice has all members, any other id has one. */
 void resource_id_members(const struct resource *r, size_t i, size_t *from, size_t *n);
 
 #endif

@@ -17,12 +17,12 @@ struct verdict {
 };
 
 /*
- * The conditions of the original are checked first: the device has a driver (soft-RoCE needs none).
- * For resourceList, except for an SF: the node's default route does not use the device, and the
- * device is not a PF with VFs. For configList: the device has an RDMA device with uverbs. Then the
- * selectors in the original's order. If there are several selector objects, the first one that
- * matches counts: *which (may be NULL) is its index; if none matches, the text describes the one
- * that meets most conditions.
+ * The conditions of the original are checked first: the device is of the resource's class and has a
+ * driver (soft-RoCE needs neither). For resourceList, except for an SF: the node's default route
+ * does not use the device, and the device is not a PF with VFs. For configList: the device has an
+ * RDMA device with uverbs. Then the selectors in the original's order. If there are several
+ * selector objects, the first one that matches counts: *which (may be NULL) is its index; if none
+ * matches, the text describes the one that meets most conditions.
  */
 void resource_consider(const struct resource_conf *c, const struct node_device *d,
 		       struct verdict *v, size_t *which);

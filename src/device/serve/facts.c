@@ -90,7 +90,7 @@ static void on_ended(void *arg)
 	struct device_facts *f = arg;
 
 	f->child = NULL;
-	/* Makes the caller repeat the requests that the killed child did not answer. */
+	/* The owner then calls device_facts_apply(), whose new child sends the requests again. */
 	f->conf.changed(f->conf.arg);
 }
 

@@ -11,14 +11,15 @@
 
 enum { AER_MAX = 4096 }; /* one page, the maximum size of a sysfs attribute */
 
-#define LINK_LOST "the link is down"
+#define LINK_LOST "the link is down or was down recently"
 #define PCI_ERRORS                                                                                 \
 	"PCIe reports uncorrectable errors (see aer_dev_fatal, aer_dev_nonfatal in sysfs)"
 #define REPORT_DEVICE                                                                              \
 	"the driver reports an error of the device or its firmware (see devlink health show)"
 #define REPORT_PORT                                                                                \
 	"the driver reports an error of the port and could not recover it (see devlink health show)"
-#define LINK_NEVER_UP "the link was never up, while the links of most other devices are up"
+#define LINK_NEVER_UP                                                                              \
+	"the link was never up, while the links of most other devices of its type are up"
 
 struct entry {
 	char id[PCI_NAME_MAX];
@@ -208,8 +209,8 @@ static void step(struct entry *e, enum health_link link, int64_t now)
 	}
 }
 
-/* Returns whether most links of PFs of the same type are up: a link that was never up is then
- * probably faulty. */
+/* Returns whether the links of most other PFs of the same type (link type, RDMA or not) are up:
+ * a link that was never up is then probably faulty. */
 static bool most_are_up(const struct node_devices *node, const enum health_link *links, size_t own)
 {
 	size_t up = 0, all = 0;
@@ -335,7 +336,7 @@ bool health_judge(struct health *h, struct node_devices *node, const struct heal
 
 		if (!d->pf[0])
 			continue;
-		/* the VFs of a PF are adjacent */
+		/* consecutive VFs mostly have the same PF */
 		if (!pf || strcmp(pf->id, d->pf) != 0)
 			pf = node_device_find(node, d->pf);
 		d->unhealthy = pf ? pf->unhealthy : NULL;

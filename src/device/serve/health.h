@@ -46,8 +46,8 @@ enum {
 
 enum health_link { HEALTH_UNKNOWN, HEALTH_DOWN, HEALTH_UP };
 
-/* State of devlink's health reporters, better ones first. UNKNOWN: the device has no reporter, or
- * the reporters could not be read. */
+/* State of a device's devlink health reporters, in ascending severity. UNKNOWN: the device has
+ * no reporter, or the reporters could not be read. */
 enum health_report {
 	HEALTH_REPORT_UNKNOWN,
 	HEALTH_REPORT_OK,
@@ -71,17 +71,16 @@ void health_free(struct health *h);
 /*
  * Reads the state of each PF's link, in the order of node->v: up if an RDMA port is ACTIVE, down if
  * none is; of a PF without RDMA ports the carrier of its netdev. HEALTH_UNKNOWN for a PF without
- * either, and for VFs.
+ * either, and for VFs and SFs.
  */
 void health_read_links(const struct root *r, const struct node_devices *node,
 		       enum health_link *ret);
-/*
- * Reads the number of uncorrectable errors of each PF in its lifetime, in the order of node->v: aer_dev_fatal and
- * aer_dev_nonfatal of sysfs. -1 if kernel or platform do not count them, and for VFs.
- */
+/* Reads each PF's count of uncorrectable PCIe errors, in the order of node->v: the sum of
+ * aer_dev_fatal and aer_dev_nonfatal in sysfs. -1 if kernel or platform do not count them, and
+ * for VFs and SFs. */
 void health_read_pci_errors(const struct root *r, const struct node_devices *node, int64_t *ret);
-/* Returns the sum of the counts in a file aer_dev_*, which has lines such as "TLP 2", without
- * UnsupReq and TOTAL_*; -1: no line has a count. */
+/* Returns the sum of the counts in a file aer_dev_*, whose lines are such as "TLP 2"; the lines
+ * UnsupReq and TOTAL_* are not added. -1: no line has a count. */
 int64_t health_parse_pci_errors(struct span text);
 /*
  * Sets node->v[].unhealthy to static strings by the rules. Returns true if at least one has changed since the last

@@ -27,7 +27,8 @@ struct port_events_conf {
 	void *arg;
 };
 
-/* Opens the HCAs, except those that cannot be opened. Never returns NULL. */
+/* Opens the HCAs of the devices for which port_events_wants() is true, except those that cannot
+ * be opened. Never returns NULL. */
 struct port_events *port_events_new(const struct port_events_conf *c,
 				    const struct node_devices *node);
 void port_events_free(struct port_events *p); /* p may be NULL */

@@ -138,8 +138,8 @@ static void log_allocation(const struct served *v, const struct device_plugin_id
 		 LOG_S("devices", b.over ? "many" : b.p));
 }
 
-/* Returns whether a requested device was in a pod at the last scan, or had left a pod so shortly
- * before that its attributes may have been incomplete. */
+/* Returns whether a requested device was in a pod at the last scan, lacked its RDMA device then,
+ * or has been back from a pod for less than NODE_RETURN_MS: its attributes may be incomplete. */
 static bool is_outdated(const struct resource *r, const struct device_plugin_ids *ids,
 			int64_t now_ms)
 {
@@ -402,7 +402,7 @@ static void advertise(struct device_serve *s)
 		s->conf.changed(s->conf.arg);
 }
 
-/* --- the node's devices and configurations, and the resources planned from them --- */
+/* --- the node's devices and configurations, and the resources decided from them --- */
 
 static bool was_reported(const struct resource_messages *l, const struct resource_message *m)
 {
@@ -588,7 +588,8 @@ static void rescan(struct device_serve *s)
 	if (r >= 0)
 		r = read_config(s, g, &l, &e);
 	if (r < 0) {
-		log_error("cannot read the node's devices, keeping the previous ones",
+		log_error("cannot read the node's devices or plan their resources, keeping the "
+			  "previous ones, if any",
 			  LOG_S("error", e.text));
 		resource_messages_done(&l);
 		if (old) {

@@ -29,8 +29,8 @@ struct device_serve_conf {
 	/* directory of another host's files, which `root` has opened; NULL: this host's files are
 	 * read */
 	const char *dir;
-	/* Files and directories of configurations. If none exists and `plan` is set, the resources of the plan are
-	 * served. */
+	/* Files and directories of configurations. If `plan` is set, the resources of the plan
+	 * are served when n_sources is 0 or, with `optional`, when no source exists. */
 	const char *const *sources;
 	size_t n_sources;
 	bool optional; /* a source that does not exist is not an error */
@@ -58,7 +58,8 @@ struct device_serve_conf {
 	void *arg;
 };
 
-/* Everything that conf points to must exist as long as *ret. Fails only if the kernel refuses inotify or sockets. */
+/* Everything that conf points to must exist as long as *ret. Fails only if the kernel refuses
+ * inotify, sockets or epoll. */
 int device_serve_new(struct device_serve **ret, const struct device_serve_conf *conf,
 		     struct err *e);
 /* Stops the plugins and removes the sockets. s may be NULL. */
@@ -83,7 +84,8 @@ struct device_serve_count {
 };
 struct device_serve_count device_serve_count(const struct device_serve *s);
 /* Writes the state of all resources as JSON: [{"resource":...,"registered":...,"reason":...,"devices":[{"id":...,
- * "unhealthy":...}]}]; a reason is "" if there is none. */
+ * "unhealthy":...}]}]; "reason" is "" if the kubelet has accepted the resource, "unhealthy" is
+ * "" for a healthy device. */
 struct json_out;
 void device_serve_write(const struct device_serve *s, struct json_out *o);
 

@@ -3,10 +3,10 @@
 #define UNIRAIL_DEVICE_SERVE_SOURCES_H
 
 /*
- * Reports that a kernel may send in addition to rtnetlink and uevents: devlink's health reporters
- * (since Linux 5.1, notifications since 5.8), and RDMA devices that are added, removed or change
- * their netdev (RDMA_NL_GROUP_NOTIFY, since 6.12). Either may be missing until its module is
- * loaded: health_sources_open() tries again.
+ * Two sources of changes besides rtnetlink and uevents: devlink's health reporters (since Linux
+ * 5.1, notifications since 5.8), and events of RDMA devices that are added, removed or change their
+ * netdev (RDMA_NL_GROUP_NOTIFY, since 6.12). Either source may be missing until its kernel module
+ * is loaded: health_sources_open() tries again.
  *
  * A driver that resets its device holds the devlink lock for seconds, and listing the reporters
  * needs this lock. So a child process (base/child.h) lists the reporters and is killed after

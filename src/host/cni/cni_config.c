@@ -242,7 +242,8 @@ int cni_config_check_name(const char *name, struct err *e)
 	if (!is_list(name) || strchr(name, '/') || strlen(name) <= strlen(".conflist") ||
 	    strlen(name) > 200)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"invalid name '%s' of a CNI configuration: expected NAME.conflist",
+				"invalid name '%s' of a CNI configuration: expected "
+				"NAME.conflist, at most 200 bytes, without '/'",
 				name);
 	return 0;
 }
@@ -304,8 +305,9 @@ static struct wrapped find_network(const struct cni_config_files *l)
 
 /* --- text of the generated file --- */
 
-/* Returns the cniVersion of the wrapped configuration if unirail-cni supports this version and it
- * is 0.3.0 or later, the first version with lists of plugins; otherwise 0.3.1. */
+/* Returns the cniVersion of the wrapped configuration (without one: of Multus' configuration) if
+ * it is one of known[], the versions from 0.3.0 on, the first with lists of plugins; otherwise
+ * 0.3.1. */
 static const char *version_of(const struct wrapped *w)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};

@@ -24,7 +24,8 @@
  * - while there is no network to wrap (the node then reports that it is not ready);
  * - if a user has written a configuration for unirail-cni;
  * - if the file that would be generated exists without the mark;
- * - if a Multus configuration would sort before the generated file: Multus would take the generated
+ * - if the first configuration is Multus' and would sort before the generated file: Multus would
+ * take the generated
  *   one for the cluster's network and attach each network twice.
  */
 
@@ -114,7 +115,7 @@ int cni_config_apply(const struct root *r, const char *dir, const char *name,
  */
 int cni_config_remove(const struct root *r, const char *dir, const struct cni_config_files *files,
 		      const char *except, struct err *e);
-/* Accepts "NAME.conflist" without '/'; errors are of kind ERR_CONF. */
+/* Accepts "NAME.conflist" of at most 200 bytes without '/'; errors are of kind ERR_CONF. */
 int cni_config_check_name(const char *name, struct err *e);
 
 #endif

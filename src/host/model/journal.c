@@ -287,7 +287,7 @@ int host_journal_mark(struct host_journal *j, size_t index, enum host_record_sta
 	buf_init(&b, LINE_BYTES);
 	if (rec->state == state)
 		return 0;
-	/* A repetition of the operation failed: the earlier one still has to be undone. */
+	/* A repetition of the operation failed: its first execution still has to be undone. */
 	if (state == HOST_RECORD_FAILED && rec->state == HOST_RECORD_DONE)
 		return 0;
 	buf_printf(&b, "{\"%s\":%llu}", marks[state], (unsigned long long)rec->seq);

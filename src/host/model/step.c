@@ -244,7 +244,7 @@ struct host_step *host_plan_file(struct host_plan *p, const char *kind, const ch
 	s = host_plan_add(p, kind, subject);
 	s->current = xasprintf(found->text ? "%s" : "%s does not exist", found->path);
 	s->desired = xasprintf(!text	     ? "%s removed"
-			       : found->text ? "%s with new content"
+			       : found->text ? "%s with new content or mode"
 					     : "%s",
 			       found->path);
 	if (text)

@@ -98,7 +98,8 @@ void host_plan_done(struct host_plan *p);
 #define auto_host_plan __attribute__((cleanup(host_plan_done)))
 
 /* Adds a step and returns it; the pointer is valid until the next step is added. The caller sets
- * its members by the functions below. */
+ * the texts by the host_step_ functions below, and `action` and `undo` by host_op_begin() and
+ * host_op_add(). */
 struct host_step *host_plan_add(struct host_plan *p, const char *kind, const char *subject);
 void host_step_text(struct host_step *s, const char *current, const char *desired);
 void host_step_command(struct host_step *s, const char *fmt, ...)

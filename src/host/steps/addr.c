@@ -116,7 +116,8 @@ static int parse_family(const struct host_addr_want *w, uint8_t family, struct h
 	if (ip && (ipnet_parse(span_of(ip), &f->ip) < 0 || f->ip.ip.family != family))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"ipv%u-ip '%s' is not an address with a prefix length, for instance %s",
+			"ipv%u-ip '%s' is not an address with a prefix length, or has the wrong "
+			"family; expected for instance %s",
 			family, ip, family == 4 ? "172.16.1.10/24" : "fd00:16:1::10/64");
 	f->has = ip != NULL;
 	f->policy = is_policy(w);
@@ -159,9 +160,9 @@ static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struc
 	if (r >= 0)
 		r = parse_family(w, 6, &a->f[1], e);
 	if (r >= 0 && is_policy(w) && !a->f[0].gw.family && !a->f[1].gw.family)
-		r = err_kind(
-			e, ERR_CONF, -EINVAL,
-			"policy-route needs ipv4-ip with ipv4-gateway, or ipv6-ip with ipv6-gateway");
+		r = err_kind(e, ERR_CONF, -EINVAL,
+			     "policy-route needs ipv4-ip with ipv4-gateway, or ipv6-ip with "
+			     "ipv6-gateway (table implies policy-route)");
 	if (r >= 0 && w->table >= TABLE_MAIN - 1 && w->table <= TABLE_LOCAL)
 		r = err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -207,8 +208,8 @@ int host_addr_check(void *want, struct err *e)
 
 /* --- state of the interface and the host --- */
 
-/* Sets *ret to the ports of the section; if it has none (`mode = clean`), to the current ports of
- * the bond. */
+/* Sets *ret to the ports that the section names; if it names none (usual with `mode = clean`),
+ * to the current ports of the interface if this is a bond, else to no ports. */
 static void ports_of(const struct host_net *n, const struct host_addr_want *w,
 		     struct host_bond *ret)
 {
@@ -640,8 +641,8 @@ static int decide_one(const struct host_addr_want *w, const struct host_addr_fou
 	return r >= 0 && l ? decide_kernel(f->net, &a, l, p, e) : r;
 }
 
-/* A port of a bond must not have a section of its own: the files for the section would have the
- * same names as the bond's files for the port. */
+/* A port of a bond must not have a section of its own, except one with `mode = clean`: the files
+ * for the section would have the same names as the bond's files for the port. */
 static int check_ports(const struct host_wants *w, size_t section, struct err *e)
 {
 	const struct host_addr_want *one = (const struct host_addr_want *)w->v[section];

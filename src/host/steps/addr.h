@@ -7,7 +7,7 @@
  * setNicAddr.sh sets them: now by netlink, and for the next boot in a file of the interface's
  * owner, which is netplan, NetworkManager or systemd-networkd. Only unirail's own files are written
  * or removed, and those of the script: its netplan file, which has the same name, and its
- * dispatcher files. Other interfaces are not changed.
+ * dispatcher files. Of other interfaces, only the ports of a bond are changed.
  *
  * Differences from the script, each of which corrects a bug: a second run changes nothing; the rule
  * has an explicit priority (32765, which the kernel would choose for a first rule, else the next
@@ -93,7 +93,7 @@ void host_addr_forget(void *found);
 int host_addr_decide(const struct host_wants *w, const void *found, struct host_plan *p,
 		     struct err *e);
 
-/* --- addr_files.c: owners of the files of an interface --- */
+/* --- addr_files.c: the owner and the files of an interface --- */
 
 /* Reads the files and finds the owner of the interface. l NULL: the link is unknown. */
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,

@@ -10,7 +10,7 @@
 
 enum { TEXT_MAX = 16 << 10, UUID_MAX = 40 };
 
-/* --- the interface's owner --- */
+/* --- files and owner of an interface --- */
 
 static const struct {
 	const char *path;
@@ -423,8 +423,8 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 		if (a->bond.n)
 			netdev = host_addr_netdev(a);
 	}
-	/* Removes the files of other owners and the script's dispatcher files, which would
-	 * configure the interface a second time. */
+	/* Writes the owner's files, and removes those of other owners and the script's
+	 * dispatcher files, which would configure the interface a second time. */
 	for (size_t i = 0; i < HOST_ADDR_FILES; i++)
 		if (host_plan_file(p, "addr", a->dev, &found->files[i],
 				   i == which		   ? text
@@ -444,7 +444,9 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 				: "DHCP needs netplan, NetworkManager or systemd-networkd; "
 				  "none of them is on this host");
 	if (changed)
-		host_plan_remark(p, "addr", a->dev, "DHCP starts with '%s'",
+		host_plan_remark(p, "addr", a->dev,
+				 "DHCP starts at the next boot, or now with "
+				 "'%s'",
 				 by == HOST_OWNER_NETPLAN ? "netplan apply"
 				 : by == HOST_OWNER_NM	  ? "nmcli connection reload"
 							  : "networkctl reload");

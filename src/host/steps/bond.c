@@ -285,7 +285,7 @@ static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct
 static int act_leave(struct nl_wire *w, const char *dev, const char *bond, bool up, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct link port, master;
+	struct link port, master = {0};
 	int r = link_get(w, dev, &port, e);
 
 	if (r < 0)
@@ -327,7 +327,10 @@ int host_bond_act(struct host *h, const struct host_op *op, struct err *e)
 	if (!is_verb(op))
 		return 0;
 	if (!dev || !link_name_ok(dev))
-		return err_kind(e, ERR_CONF, -EINVAL, "operation '%s': no interface", op->verb);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"operation '%s': argument 'dev' is missing "
+				"or is not an interface name",
+				op->verb);
 	r = host_route_wire(h, &w, e);
 	if (r < 0)
 		return r;

@@ -5,9 +5,9 @@
 /*
  * The bond that an address is set on: keys bond-ports and bond-mode of an interface section. The
  * bond is created if it does not exist, its ports join it, and the files of the interface's owner
- * describe the bond and its ports. A port must have no address of its own. Verbs: bond-add (dev,
- * mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port, bond), bond-leave (dev:
- * the port, bond, up: whether the port is set up or down).
+ * describe the bond and its ports. A port must have no address of its own, except link-local ones.
+ * Verbs: bond-add (dev, mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port,
+ * bond), bond-leave (dev: the port, bond, up: whether the port is set up or down).
  */
 
 #include "host/steps/netop.h"
@@ -35,7 +35,7 @@ int host_bond_plan(const struct host_net *n, const char *dev, const struct host_
 /* Carries out an operation. Returns 1 if it was carried out, 0 if its verb is not one of a bond. */
 int host_bond_act(struct host *h, const struct host_op *op, struct err *e);
 /* Returns whether `op`, bond-add, bond-mode or bond-join, is in effect (1 or 0); -EOPNOTSUPP
- * without an error text: the verb is not one of a bond. */
+ * without an error text: the verb is not one of a bond, or argument `dev` is missing. */
 int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -14,7 +14,8 @@
 #include "host/steps/steps.h"
 #include "kern/pci/fwctl.h"
 
-/* File with the output of mlxconfig on a recorded host. */
+/* Directory in a snapshot. Each file has the PCI address of a card as name, and holds the output
+ * of mlxconfig for this card. */
 #define RECORDED "/unirail/firmware"
 
 enum { PORTS = 2, CONFIG_MAX = 1 << 18, CONFIG_MS = 60000 };
@@ -301,7 +302,9 @@ static void decide_unread(const struct card *c, int want, struct host_plan *p)
 	fill_op(&s->undo, c, 0, c->nic.infiniband ? FWCTL_LINK_IB : FWCTL_LINK_ETH);
 	s->effect = HOST_POWER_CYCLE;
 	s->lacks_program = true;
-	host_step_blocked(s, "%s; or install mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)",
+	host_step_blocked(s,
+			  "%s; without fwctl, install mstflint (mstconfig) or NVIDIA's MFT "
+			  "(mlxconfig)",
 			  c->reason);
 }
 
@@ -375,7 +378,10 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 	if (r < 0)
 		return r;
 	if (!bdf || !pci_bdf_ok(bdf))
-		return err_kind(e, ERR_CONF, -EINVAL, "operation '%s': no PCI address", op->verb);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"operation '%s': argument 'bdf' is missing "
+				"or is not a PCI address",
+				op->verb);
 	if (via && (!strcmp(via, "mlxconfig") || !strcmp(via, "mstconfig")))
 		return set_by_program(h, via, bdf, port, type, e);
 	r = fwctl_open(&f, &h->root, bdf, e);

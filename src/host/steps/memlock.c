@@ -347,7 +347,7 @@ static void show(const void *found, struct host_rows *rows)
 
 	host_rows_add(rows, "host", "runtimes", "%s%s", f->containerd ? "containerd " : "",
 		      f->crio ? "crio" : "");
-	host_rows_add(rows, "host", "processes of pods with a limit", "%zu", f->n_old);
+	host_rows_add(rows, "host", "processes of pods with a lower limit", "%zu", f->n_old);
 }
 
 const struct host_kind host_memlock = {

@@ -122,11 +122,12 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		if (!s)
 			continue;
 		s->effect = now && strcmp(now, one->key) == 0 ? HOST_NOW : HOST_REBOOT;
-		if (first && s->effect == HOST_REBOOT)
+		if (first && s->effect == HOST_REBOOT) {
 			host_plan_remark(
 				p, "names", one->value,
 				"the initramfs may contain link files: rebuild it before the next boot");
-		first = false;
+			first = false;
+		}
 	}
 	return 0;
 }

@@ -264,7 +264,10 @@ int host_net_act(struct host *h, const struct host_op *op, struct err *e)
 		r = verbs[i].put(b, op, &l, e);
 		return r < 0 ? r : commit(w, b, op->verb, e);
 	}
-	return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP, "operation '%s' is unknown", op->verb);
+	return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+			"operation '%s' is unknown, or its "
+			"argument 'dev' is missing",
+			op->verb);
 }
 
 int host_net_in_effect(struct host *h, const struct host_op *op, struct err *e)

@@ -17,8 +17,9 @@ struct host_nic {
 	struct pci_dev pci;
 	/* "": none in the host's network namespace */
 	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
-	bool infiniband; /* link layer of port 1 is InfiniBand */
-	bool gpu;	 /* the NIC belongs to a GPU */
+	/* link layer of port 1 is InfiniBand; without an RDMA device: PCI class is 0x0207 */
+	bool infiniband;
+	bool gpu; /* the NIC belongs to a GPU */
 };
 
 /* Lists the NICs, sorted by PCI address; the caller frees the list. */

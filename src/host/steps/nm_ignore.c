@@ -38,7 +38,8 @@ static int check(void *want, struct err *e)
 				"no interfaces: set names or patterns, for instance veth*");
 	if (strpbrk(w->interfaces, ";=[]\" \t"))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"interfaces is '%s', expected names separated by commas",
+				"interfaces is '%s', expected names or patterns separated by "
+				"commas, without blanks, double quotes, ';', '=' and brackets",
 				w->interfaces);
 	return 0;
 }

@@ -198,7 +198,8 @@ static void acs_show(const void *found, struct host_rows *rows)
 const struct host_kind host_acs = {
 	.name = "acs",
 	.section = "acs",
-	.help = "PCI Access Control Services off, so that NICs and GPUs exchange data below the PCIe switch",
+	.help = "PCI Access Control Services off, so that NICs and GPUs exchange data directly "
+		"through the PCIe switch",
 	.keys = acs_keys,
 	.size = sizeof(struct acs_want),
 	.init = acs_init,

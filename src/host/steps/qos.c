@@ -219,7 +219,8 @@ static int check(void *want, struct err *e)
 
 /* --- the state of ports --- */
 
-/* A number that the driver has in a file; path "": the driver does not have the file. */
+/* A number in a file of the driver; path "": the driver does not have the file, the file cannot
+ * be read, or the number was read by fwctl (port.firmware). */
 struct value {
 	char path[ROCE_PATH_MAX];
 	int v;
@@ -861,9 +862,9 @@ static size_t parse_dscps(const char *list, struct dcb_entry ret[DCB_DSCPS])
 	return n;
 }
 
-/* Adds and deletes only the entries that differ from the current ones: after a kill in the
- * middle of this operation some changes are made already, and deleting a missing entry fails
- * with -ENOENT, adding an existing one with -EEXIST. */
+/* Adds only the entries that the device does not have, and deletes only those that it has: after
+ * a kill in the middle of this operation some changes are made already, and deleting a missing
+ * entry fails with -ENOENT, adding an existing one with -EEXIST. */
 static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op *op, struct err *e)
 {
 	struct dcb_entry add[DCB_DSCPS], del[DCB_DSCPS], todo[DCB_DSCPS];
@@ -872,8 +873,9 @@ static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op
 	struct dcb d;
 	int r = dcb_get(w, ifname, &d, e);
 
-	/* When an entry for a DSCP is added, mlx5 replaces the old entry of the DSCP; with other
-	 * drivers the old entry remains and is deleted below. */
+	/* When an entry for a DSCP is added, mlx5 replaces the old entry of the DSCP. With other
+	 * drivers the old entry remains; it is deleted below if its priority is higher than the
+	 * new one, because dcb_get() returns the higher priority of two entries. */
 	for (size_t i = 0; r == 0 && i < n_add; i++)
 		if (d.dscp_prio[add[i].protocol] != add[i].priority)
 			todo[n++] = add[i];
@@ -1121,7 +1123,7 @@ static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 		       : mode && !strcmp(mode, cm.mode);
 }
 
-/* --- the output of `unirail host show`: that of `rdma-qos.sh q` --- */
+/* --- the output of `unirail host show`: the settings that `rdma-qos.sh q` prints --- */
 
 static void show_value(struct host_rows *rows, const struct port *p, const char *name,
 		       const struct value *v)

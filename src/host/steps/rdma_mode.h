@@ -18,7 +18,9 @@ struct host_rdma_mode_want {
 };
 
 struct host_rdma_mode_found {
-	bool known;	       /* the mode could be read; false: no RDMA subsystem */
+	/* the mode could be read; false: the host has no RDMA subsystem or does not run, or the
+	 * snapshot lacks the mode */
+	bool known;
 	const char *mode;      /* "shared", "exclusive" */
 	size_t namespaces;     /* other network namespaces that have processes */
 	char *users;	       /* names of some processes in these namespaces */

@@ -287,7 +287,8 @@ static int free_priority(const struct host_net *n, const struct rule *want, stru
 			*exists = true;
 			continue;
 		}
-		if (r->invert && r->table == want->table && !r->src.ip.family && !r->more) {
+		if (r->invert && r->table == want->table && !r->src.ip.family && !r->mark &&
+		    !r->mask && !*r->iif && !r->more) {
 			host_plan_rule_del(p, "rule", "host", r);
 			continue;
 		}

@@ -114,7 +114,9 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		buf_printf(&b, "%s = %s\n", pair->key, pair->value);
 		if (f->kernel && !f->values[i])
 			return err_kind(e, ERR_CONF, -ENOENT,
-					"sysctl '%s' does not exist on this kernel", pair->key);
+					"sysctl '%s' does not exist on this kernel or cannot be "
+					"read",
+					pair->key);
 	}
 	host_plan_file(p, "sysctl", "host", &f->file, b.p, 0644);
 	for (size_t i = 0; i < one->n_pairs; i++) {

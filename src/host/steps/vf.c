@@ -542,7 +542,7 @@ static void add_identity(const struct vf_found *f, const struct pf *p, uint32_t 
 	if (p->nic.infiniband) {
 		host_op_add(op, "guid", "%s", guid);
 		buf_printf(text, ", GUID %s", guid);
-	} else { /* the last six bytes of the GUID */
+	} else { /* the MAC is the last six of the eight bytes in `guid` */
 		host_op_add(op, "mac", "%s", guid + 6);
 		buf_printf(text, ", MAC %s", guid + 6);
 	}
@@ -611,8 +611,8 @@ static char *describe(const struct vf *existing)
 			 existing->mtu ? ", MTU " : "", existing->mtu ? existing->mtu : "");
 }
 
-/* Adds a step for the attributes that one VF lacks; existing NULL: the VF does not exist until the
- * number of VFs is changed. */
+/* Adds a step for the attributes that one VF lacks; existing NULL: an earlier step changes the
+ * number of VFs and thereby creates the VF. */
 static void vf_step(const struct vf_found *f, const struct vf_want *w, const struct pf *p,
 		    uint32_t i, const struct vf *existing, struct host_plan *plan)
 {
@@ -705,8 +705,8 @@ static bool names_its_pfs(const struct vf_want *w)
 	return !has_selector(w) || w->pf_names || w->root_devices;
 }
 
-/* Returns whether two sections that name a PF (by interface, RDMA device or PCI address) select a
- * common VF. */
+/* Returns whether both sections name the PF (by interface, RDMA device or PCI address) and
+ * select a common VF of it. */
 static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
 			 const struct vf_want *b, const struct vf_range *of_b)
 {
@@ -804,11 +804,10 @@ static int decide_one(const struct vf_found *f, const struct host_wants *all, si
 	if (r == 0)
 		r = check_names(f, "pf-names", w->pf_names, e);
 	return r < 0 ? r
-		     : err_kind(
-			       e, ERR_CONF, -ENODEV,
-			       "vf '%s': no PF matches: SR-IOV must be on in the BIOS and the card's "
-			       "firmware",
-			       w->head.name ? w->head.name : "");
+		     : err_kind(e, ERR_CONF, -ENODEV,
+				"vf '%s': no PF matches: the section selects none of the PFs, or "
+				"SR-IOV is off in the BIOS or the card's firmware",
+				w->head.name ? w->head.name : "");
 }
 
 static int decide(const struct host_wants *w, const void *found, struct host_plan *p, struct err *e)
@@ -874,8 +873,8 @@ static int set_driver(struct host *h, const char *bdf, const char *driver, bool 
 	r = pci_read(&h->root, bdf, &d, e);
 	if (r == 0 && d.driver[0] && !pci_driver_is_dpdk(d.driver) && !again)
 		return 0;
-	/* Binds the VF to its driver again if necessary, because the driver reads MAC and GUIDs
-	 * only when it is bound. */
+	/* The VF is not bound to a driver of the kernel, or it has a new MAC or GUID, which the
+	 * driver reads only when it is bound. */
 	return r < 0 ? r : pci_rebind(&h->root, bdf, NULL, e);
 }
 

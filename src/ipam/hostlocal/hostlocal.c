@@ -277,8 +277,8 @@ static int check_subnet(const struct ipnet *n, struct err *e)
 
 	if (n->ip.family == 0)
 		return bad(e, "IP <nil> not v4 nor v6");
-	/* The prefix leaves at least two host bits, for a network, a host and a broadcast address.
-	 * */
+	/* The prefix must leave at least two host bits, for a network, a host and a broadcast
+	 * address. */
 	if (n->len > ip_bits(&n->ip) - 2)
 		return bad(e, "Network %s too small to allocate from", ipnet_str(n, text));
 	if (!ipnet_has_host_bits(n))

@@ -9,9 +9,9 @@
  * flock(); and `last_reserved_ip.<set>`, the address that the round robin of a range set allocated
  * last. Both programs may use the directory in turn.
  *
- * An address file is written as a whole or not at all. The original may leave an empty file after a
- * power failure: its address counts as allocated, without an owner, and hostlocal_records() reports
- * it.
+ * unirail writes an address file as a whole or not at all. The original may leave an empty file
+ * after a power failure: its address counts as allocated, without an owner, and hostlocal_records()
+ * reports it.
  */
 
 #include "base/file.h"
@@ -50,7 +50,8 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-
 struct hostlocal_record {
 	struct ipaddr ip;
 	char *container_id; /* "": the file is empty, or not a record */
-	char *ifname;	    /* NULL: record of an early release of host-local */
+	/* NULL: the file names none (early release of host-local), or is no record */
+	char *ifname;
 };
 
 /* An open store: locked from open to close. */

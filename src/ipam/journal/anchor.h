@@ -24,9 +24,9 @@
  * reported to any caller; after a power failure it may lag by more, but then no pod of this node
  * runs any more. Neither case is an error.
  *
- * Journals of earlier releases have no id and no anchor: they are accepted, and get an anchor with
- * the next change. A journal rewritten by an earlier release has lost its id and is accepted as
- * well.
+ * Journals of earlier releases have no id and no anchor: they are accepted, and get an anchor when
+ * they are next opened for writing. A journal rewritten by an earlier release has lost its id and
+ * is accepted as well.
  */
 
 #include <stdint.h>

@@ -135,7 +135,7 @@ static int check_anchor(const struct journal *j, struct err *e)
 	if (j->has_id)
 		return lost(j, e,
 			    j->anchor.seq ? "does not match its anchor file"
-					  : "lacks its anchor file");
+					  : "lacks a valid anchor file");
 	if (j->anchor.now.journal)
 		log_warn("journal was rewritten by an earlier release", LOG_S("file", j->path));
 	return 0;
@@ -167,7 +167,6 @@ static int replay(struct journal *j, char *text, struct err *e)
 		char *line = text + at, *nl = memchr(line, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - line) : size - at;
 		size_t next = at + n + (nl != NULL);
-		/* computed first, because line_apply() modifies the line */
 		uint64_t sum = line_sum(line, n);
 		int r = 0;
 
@@ -199,9 +198,9 @@ static void set_anchor(struct journal *j)
 	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
 }
 
-/* Writes the anchor if the journal has lines after the one that the anchor records: a process
- * was killed before it wrote the anchor, or an earlier release wrote the lines. These lines may
- * not be on the disk yet, so the journal is synced first. */
+/* Writes the anchor if it does not record the journal's last line: a process was killed before
+ * it wrote the anchor, or an earlier release wrote that line. The line may not be on the disk
+ * yet, so the journal is synced first. */
 static void catch_up(struct journal *j)
 {
 	const struct anchor_mark *now = &j->anchor.now;
@@ -366,8 +365,8 @@ static int journal_rewrite(struct journal *j, struct span body, int64_t base, st
 		return err_set(e, -EFBIG, "journal '%s' would exceed %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
-	/* In a new file, `body` is the first change: its records are not in the table yet and
-	 * are counted in the text. */
+	/* If there was no file, `body` may be the first change, whose records are not in the
+	 * table yet: they are counted in the text. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
@@ -593,8 +592,8 @@ static int first_line(struct repair *p, const char *line, size_t n, struct err *
 	if (r == 0 || r == -EPROTO)
 		return r;
 	err_clear(e);
-	/* The first line is a complete line of records, so the header is missing. Its records are
-	 * read, but it counts as damage. */
+	/* A complete line of records: the header is missing, which counts as damage. The caller
+	 * reads the records. */
 	if (line_is_whole(line, n) && !journal_is_header(line, n)) {
 		p->damaged++;
 		buf_str(p->message, "the first line is missing\n");

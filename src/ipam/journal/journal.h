@@ -15,12 +15,12 @@
  * all keys: allocate, release, retain (released but retained for its pod: sticky), quarantine. Each
  * key=value then stays set until it occurs again, and every ip= is one record with all keys set so
  * far. t is in milliseconds since the epoch; bytes up to space, '%' and DEL are written as %xx.
- * `base` is the file's length after its last compaction; `id` is random, so that the first line
- * identifies the file.
+ * `base` is the length of the lines after the first one when the file was last compacted or
+ * repaired, 0: never; `id` is random, so that the first line identifies the file.
  *
  * Later releases: the number after unirail-journal grows when an old release could not read the
- * file; an old release ignores a word that begins with '~', and an unknown key, and refuses any
- * other unknown word.
+ * file; an old release ignores a word that begins with '~', with the keys up to the next operation,
+ * and an unknown key, and refuses any other unknown word.
  *
  * Crashes: each change is one write followed by fdatasync before the call returns, so only the last
  * line can be torn. A last line without its newline and checksum, or with zeros in it (a power
@@ -30,8 +30,8 @@
  * handles these.
  *
  * Full disk: space after the end is reserved (fallocate, if the file system supports it), enough to
- * release every used address. Only releases use this space; an allocation that would reduce it is
- * refused with -ENOSPC.
+ * release every used address. Only changes that allocate no address use this space; an allocation
+ * that would reduce it is refused with -ENOSPC.
  *
  * The caller holds the store's lock as long as the journal is open.
  */
@@ -81,8 +81,7 @@ void journal_close(struct journal *j);
 /* Makes new states of leases durable, as one change, and applies them to j->leases. On failure the
  * leases are unchanged, and either the file is unchanged (full disk) or j->broken is set. */
 int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e);
-/* Returns whether the file is more than 32 KiB longer than twice its length after the last
- * compaction. */
+/* Returns whether the file is more than 32 KiB longer than twice `base` (and no write failed). */
 bool journal_is_long(const struct journal *j);
 /* Rewrites the file without leases whose reuse delay or quarantine is over. */
 int journal_compact(struct journal *j, int64_t now_ms, int64_t reuse_delay_ms,

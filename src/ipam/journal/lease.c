@@ -260,7 +260,8 @@ static int not_understood(const char *what, struct err *e)
 	return err_set(e, -EPROTO, "'%.60s' is unknown to this release of unirail", what);
 }
 
-/* A word without '=' is an operation. A later release may write "~word", which is ignored. */
+/* A word without '=' is an operation. A later release may write "~word", which is ignored with
+ * the keys up to the next operation. */
 static int apply_operation(const char *token, struct lease *l, bool *ignored, struct err *e)
 {
 	*ignored = token[0] == '~';

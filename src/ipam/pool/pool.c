@@ -268,7 +268,8 @@ static int by_subnet(const void *a, const void *b)
 	return r ? r : by_age(x, y);
 }
 
-/* Sets the parent of v[k], an earlier element of v, and takes `outside` from the parent. */
+/* Sets the parent of v[k], an earlier element of v, and computes `outside` of v[k] from the
+ * parent; `none` if v[k] has no parent. */
 static void nest(struct subnet *v, size_t k, size_t none)
 {
 	size_t p = k ? k - 1 : SIZE_MAX;
@@ -342,8 +343,8 @@ void pool_conflicts_open(const struct pool *const *v, size_t n, struct ip_set *r
 	}
 }
 
-/* Ranges of addresses, each with the oldest pool that has it. least: a binary tree of the minima of
- * `oldest` of neighbouring ranges; its last n elements are the leaves. */
+/* Ranges of addresses, each with the oldest pool that has it. least: a binary tree of the minima
+ * of `oldest` of neighbouring ranges; its elements n to 2n - 1 are the leaves. */
 struct owned {
 	struct piece {
 		struct ip_range range;
@@ -372,7 +373,7 @@ static void owned_init(struct owned *o, const struct ip_set *sets, size_t n)
 		o->least[i] = lower(o->least[2 * i], o->least[2 * i + 1]);
 }
 
-/* Returns the first piece whose last address is not below *a. */
+/* Returns the index of the first piece whose last address is not below *a. */
 static size_t piece_at(const struct owned *o, const struct ipaddr *a)
 {
 	return LOWER_BOUND(i, o->n, ip_cmp(&o->v[i].range.last, a) < 0);
@@ -683,8 +684,9 @@ static int build_gateway(const struct pool_draft *d, struct pool *p, struct err 
 	return 0;
 }
 
-/* Returns the error for a range that reaches outside the subnet. The error suggests the part
- * inside, without the subnet's network and broadcast address. */
+/* Returns the error for a range that reaches outside the subnet. The error suggests the part of
+ * the range inside the subnet, if any, without the addresses that all_usable() excludes at both
+ * ends of the subnet. */
 static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
 		   struct err *e)
 {
@@ -766,7 +768,8 @@ static int build_ips(const struct pool_draft *d, struct pool *p, struct err *e)
 		return n;
 	if (p->gateway.family && ip_set_has(&p->ips, &p->gateway))
 		return pool_wrong(&d->gateway, e,
-				  "'%s' is among the pool's addresses: exclude it or remove it",
+				  "'%s' is among the pool's addresses: exclude this address or "
+				  "remove the gateway",
 				  d->gateway.text);
 	return 0;
 }
@@ -809,7 +812,8 @@ static int by_destination(const void *a, const void *b)
 	return r ? r : x->i < y->i ? -1 : 1;
 }
 
-/* Returns the index of the first route whose destination an earlier route has; n: none. */
+/* Returns the index of the first route whose destination an earlier route has; p->n_routes:
+ * none. */
 static size_t repeated_route(const struct pool *p)
 {
 	auto_free struct route_at *v = xcalloc(p->n_routes, sizeof(*v));

@@ -5,8 +5,8 @@
 /*
  * Pools, the user's objects. Read from a directory (default /etc/unirail/pools), files in the order
  * of their names: *.conf is INI (inih); *.json is a SpiderIPPool or SpiderReservedIP object, or a
- * List of them. A *.yaml is refused with a hint how to convert it; files with other extensions, or
- * whose names begin with a dot, are ignored.
+ * List of them. A *.yaml or *.yml is refused with a hint how to convert it; files with other
+ * extensions, or whose names begin with a dot, are ignored.
  *
  *	[pool rail0]
  *	subnet  = 172.16.1.0/24
@@ -85,8 +85,10 @@ struct pool {
 	 * the node that claims the first block writes it before the claim */
 	bool cut_is_written;
 	/*
-	 * Addresses that nodes may allocate: ips without reserved and adopted ones, and without
-	 * those in the records of other pools. `usable` is the part of these that this node owns.
+	 * Addresses that nodes may allocate: `ips` without reserved and adopted ones, without those
+	 * in records of pools that do not contain them, and, if the spec was changed after its
+	 * creation, without those that a younger pool also has. `usable` is the part of `open` that
+	 * this node owns.
 	 */
 	struct ip_set open;
 	/* Addresses allocated before unirail was installed, sorted: only the pods in these records

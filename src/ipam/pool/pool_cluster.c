@@ -20,8 +20,9 @@
 /* A pool object, while the set is being built. */
 struct member {
 	char *name, *created;
-	bool changed; /* the spec was changed after its creation */
-	bool built;   /* `pool` is valid */
+	/* metadata.generation is not 1: the spec may have changed since the object's creation */
+	bool changed;
+	bool built; /* `pool` is valid */
 	struct pool pool;
 	char *cause; /* reason why the pool is left out; NULL: usable */
 };

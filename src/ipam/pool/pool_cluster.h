@@ -47,11 +47,12 @@ bool pool_kube_same_addresses(const char *a, const char *b);
  */
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret);
 
-/* Sets p->usable and p->adopted_here to the parts of p->open and p->adopted that this node owns.
- * Moves the contents of *open and *adopted, which become empty. */
+/* Moves *open, the addresses that this node may allocate to any pod, to p->usable, and *adopted,
+ * the addresses that stay with their owner, to p->adopted_here. Both arguments become empty. */
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
-/* Parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}; NULL and "": no records. */
+/* pool_records_read() parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}, and
+ * calls fn for each record; NULL and "": no records. */
 typedef void (*pool_record_fn)(void *arg, const struct ipaddr *ip, const char *pod,
 			       const char *uid);
 int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err *e);

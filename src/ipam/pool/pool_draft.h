@@ -25,7 +25,8 @@ struct pool_draft {
 	/* true: an object of a cluster, whose webhook has already warned the user about unusual
 	 * spellings; they are not logged each time the object is read */
 	bool from_cluster;
-	bool ips_optional; /* without `ips` the pool has all usable addresses (INI); otherwise none */
+	/* true (INI): without `ips` the pool has all usable addresses; false: it has none */
+	bool ips_optional;
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	struct pool_texts networks;
 };

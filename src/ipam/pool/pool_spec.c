@@ -278,8 +278,8 @@ int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err 
 
 /*
  * Pool files in JSON: Spiderpool's objects as printed by `kubectl get -o json`. Keys are
- * case-sensitive, as at the API server. Unknown keys are refused, because no API server has
- * reported them to the user.
+ * case-sensitive, as at the API server. Unknown keys of a spec are refused, because no API server
+ * has reported them to the user.
  */
 
 enum { POOL_JSON_MAX = 4 << 20 };
@@ -304,7 +304,9 @@ static int read_named(struct pool_set *s, const char *file, const struct json *v
 
 	if (!is_pool && (!kind || strcmp(kind, "SpiderReservedIP") != 0))
 		return pool_spec_wrong(
-			&o, e, "kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List",
+			&o, e,
+			"kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List "
+			"with items",
 			kind ? kind : "");
 	if (json_kind(o.spec) != JSON_OBJECT)
 		return pool_spec_wrong(&o, e, "spec is %s, expected an object",

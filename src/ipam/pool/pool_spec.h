@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_IPAM_POOL_POOL_SPEC_H
 #define UNIRAIL_IPAM_POOL_POOL_SPEC_H
 
-/* Reads specs of API objects, for pool_spec.c (files of a directory) and pool_cluster.c (the API
- * server). */
+/* Reads specs of API objects: for pool_spec.c (files of a directory), pool_cluster.c (the API
+ * server), the controller and doctor. */
 
 #include "ipam/pool/pool_draft.h"
 #include "wire/json/json.h"

@@ -24,8 +24,8 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Returns whether the word has only letters, digits, '-', '_' and '.', with a letter or digit at
- * both ends. */
+/* Returns whether the string has 1 to LABEL_MAX letters, digits, '-', '_' and '.', with a letter
+ * or digit at both ends. */
 static bool is_label_word(struct span s)
 {
 	if (s.n == 0 || s.n > LABEL_MAX || !is_alnum(s.p[0]) || !is_alnum(s.p[s.n - 1]))
@@ -76,8 +76,8 @@ static int check_value(const char *value, const char *place, struct err *e)
 	if (selector_is_label_value(value))
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s: '%.100s' is not a label value (at most %d letters, digits, '-', '_', "
-			"'.')",
+			"%s: '%.100s' is not a label value (at most %d letters, digits, '-', "
+			"'_', '.', with a letter or digit at both ends)",
 			place, value, LABEL_MAX);
 }
 

@@ -33,7 +33,7 @@ int selector_read(const struct json *v, const char *place, struct selector *ret,
 bool selector_is_label_value(const char *value);
 void selector_done(struct selector *s);
 bool selector_matches(const struct selector *s, const struct labels *l);
-/* Formats it like kubectl: "app=job,tier in (a,b),!old". */
+/* Appends the selector to b, formatted like kubectl: "app=job,tier in (a,b),!old". */
 void selector_str(const struct selector *s, struct buf *b);
 
 #endif

@@ -18,8 +18,8 @@ struct choice {
 	size_t n_near;
 };
 
-/* Selects the address of a request: one already allocated, requested by name, retained for the pod
- * or used by it before, or the lowest free one. */
+/* This file selects the address of a request: one already allocated to its owner, one that the
+ * request names, one retained for the pod or used by it before, or else the lowest free one. */
 
 enum { FULL_MESSAGE_MAX = 620 };
 
@@ -38,7 +38,7 @@ enum select_state select_state(const struct select_facts *f, const struct pool *
 	return SEL_TAKEN;
 }
 
-/* Returns whether this call has already allocated the address. */
+/* Returns whether this call of select_addresses() has already picked the address. */
 static bool choice_has(const struct choice *c, const struct ipaddr *a)
 {
 	return lease_find(&c->given, a) != NULL;
@@ -280,7 +280,8 @@ static const struct pool *pool_keeping(const struct pool_list *l, const struct i
 	return p;
 }
 
-/* Returns whether a lease is, or was, the sticky lease of the request's pod and interface. */
+/* Returns whether a lease is retained for the owner's pod and interface, or is sticky and they
+ * still use it. */
 static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
 {
 	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
@@ -299,8 +300,8 @@ static void give_back(struct choice *c, const struct lease *l)
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
 }
 
-/* Returns whether the address is in a shared pool, but currently not in this node's part of the
- * pool. */
+/* Returns whether the address is in a shared pool. The caller has found that this node cannot
+ * allocate it, so it is not in this node's part of the pool. */
 static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -312,9 +313,9 @@ static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 
 /*
  * Picks the address retained for this pod, even if its former container still has it: two pods of
- * one name do not run at the same time. A retained address is released if the request does not
- * permit it (it names other pools or is not sticky), but not if it is now in another node's part of
- * the pool.
+ * one name do not run at the same time. A retained address is released if the request is not
+ * sticky, has already picked another retained one, or has no pool that contains the address, in
+ * this node's or another node's part of the pool.
  */
 static bool choose_retained(struct choice *c, const struct ip_request *a, size_t request,
 			    uint8_t family, const struct pool_list *l)
@@ -363,10 +364,8 @@ static int not_to_be_had(const struct choice *c, const struct ip_request *a,
 			owner.len ? owner.p : "another rail of this pod");
 }
 
-/*
- * Sets the error for a requested address that is in none of the request's pools, or in a part of a
- * pool that another node owns.
- */
+/* Sets the error for a requested address that this node cannot allocate from any of the
+ * request's pools. */
 static int not_here(const struct ip_request *a, const struct ipaddr *ip, const struct pool_list *l,
 		    struct err *e)
 {
@@ -383,11 +382,13 @@ static int not_here(const struct ip_request *a, const struct ipaddr *ip, const s
 					a->owner.ifname, addr, l->v[i]->name);
 	select_describe_pools(l, &names);
 	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
-			"NIC %s requests %s, which is in none of its pools %s", a->owner.ifname,
-			addr, names.p);
+			"NIC %s requests %s, which is in none of its pools %s, or is reserved or "
+			"adopted there",
+			a->owner.ifname, addr, names.p);
 }
 
-/* Allocates addresses requested by name, from any of the request's pools that contains them. */
+/* Allocates the addresses that the request names, each from the first of its pools that contains
+ * it. */
 static int choose_wanted(struct choice *c, const struct ip_request *a, size_t request,
 			 uint8_t family, const struct pool_list *l, struct err *e)
 {

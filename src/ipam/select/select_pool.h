@@ -11,7 +11,7 @@
  * as listed, matches of a wildcard in the natural order of their names; each pool once. If a pool
  * is exhausted, the next one is used. Within a pool: the lowest free address; if there is none, the
  * address released longest ago, although its reuse delay has not expired. Such an address is
- * preferred to a backup pool, so that a job that restarts stays in its subnet.
+ * preferred to a free address of the next pool, so that a job that restarts stays in its subnet.
  */
 
 #include "ipam/ipam.h"
@@ -31,8 +31,9 @@ struct pool_list {
 
 /*
  * The pools that the request may use for a family, in order; the caller frees ret->v. An empty list
- * is valid: the family is not requested (no pool is listed, or only wildcards without a match).
- * Kind ERR_CONF: a pool does not exist, a wildcard is invalid, or all pools are filtered out.
+ * is valid: the family is not requested (no4 or no6 is set, no pool is listed or default, or only
+ * wildcards without a match are listed). Kind ERR_CONF: a pool does not exist or is invalid, a
+ * wildcard is invalid, there are too many wildcards, or all pools are filtered out.
  */
 int select_pools(const struct select_facts *f, const struct ip_request *a, uint8_t family,
 		 struct pool_list *ret, struct err *e);
@@ -40,7 +41,7 @@ int select_pools(const struct select_facts *f, const struct ip_request *a, uint8
 struct select_pick {
 	size_t request;
 	struct ipnet address;
-	/* NULL: the address is already allocated, and its pool was deleted */
+	/* NULL: the address is already allocated, but no pool contains it any more */
 	const struct pool *pool;
 	bool was_there;
 };
@@ -68,7 +69,8 @@ const struct pool *select_own(const struct select_facts *f, const struct ip_requ
 const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 
-/* "pool 'rail0' has 90 addresses: 88 in use (default/a net1 172.16.1.10, ...), 2 in quarantine" */
+/* Writes "pool 'rail0' has 90 addresses: 88 in use (default/a net1 172.16.1.10, ...), 2 in
+ * quarantine after a conflict"; names at most `owners` owners. */
 void select_describe_full(const struct select_facts *f, const struct pool *p, size_t owners,
 			  struct buf *b);
 /* Go's %v of a list: "[a b]" */

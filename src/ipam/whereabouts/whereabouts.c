@@ -238,7 +238,7 @@ void whereabouts_range_done(struct whereabouts_range *r)
 	ip_set_done(&r->usable);
 }
 
-/* --- lookup and release of existing allocations, with one call of the engine for each pool --- */
+/* --- lookup and release of existing allocations --- */
 
 static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 {
@@ -559,10 +559,9 @@ static const struct lease_table *leases(const struct whereabouts *w, size_t pool
 	return &w->v[pool].store->j.leases;
 }
 
-/*
- * Returns whether the lease belongs to the owner. The pod's name is sufficient: its sandbox may
- * have been recreated with another container id.
- */
+/* Returns whether the lease belongs to the owner: same interface, and same container or same pod
+ * name. The name is sufficient, because the pod's sandbox may have been recreated with another
+ * container id. */
 static bool is_his(const struct lease *l, const struct ipam_owner *owner)
 {
 	if (l->state != LEASE_USED || !same(l->ifname, owner->ifname))
@@ -588,7 +587,8 @@ static bool is_held(const struct whereabouts *w, size_t pool, const struct ipadd
 	return l && l->state != LEASE_FREE;
 }
 
-/* Returns whether another range of the network name has the address (enable_overlapping_ranges). */
+/* Returns whether another open pool of the network name has allocated the address; false if
+ * enable_overlapping_ranges is false. */
 static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct ipaddr *a)
 {
 	for (size_t i = 0; c->a->overlapping && i < c->w->n; i++)

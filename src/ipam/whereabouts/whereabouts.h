@@ -103,11 +103,12 @@ void whereabouts_close(struct whereabouts *w);
 /*
  * Allocates an address of each range into ret[]: all or none, durable. If a range is exhausted:
  * kind ERR_AGAIN (ERR_CONF if all its addresses are excluded), with the original's message; the
- * error's details name the owners of its addresses.
+ * error's details name at most 3 owners of addresses in its pool.
  */
 int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
 			 struct ipnet *ret, struct err *e);
-/* Returns 0 if whereabouts_allocate() would succeed now, otherwise its error; changes nothing. */
+/* Returns 0 if whereabouts_allocate() would find an address for each range now, otherwise its
+ * error; changes nothing. */
 int whereabouts_try(struct whereabouts *w, const struct whereabouts_request *a, struct err *e);
 /* Sets ret[i] to the address of (container, interface) in the i-th range; family 0: none. */
 int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,

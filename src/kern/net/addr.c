@@ -64,7 +64,8 @@ static int collect(void *msg, void *arg)
 
 	if (r <= 0)
 		return r;
-	/* a kernel before 4.20 does not filter by link or family */
+	/* a kernel before 4.20 does not filter by link, a kernel without IPv6 does not filter by
+	 * family */
 	if ((all->index && a.index != all->index) ||
 	    (all->family && a.net.ip.family != all->family))
 		return 0;

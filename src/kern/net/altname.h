@@ -3,8 +3,8 @@
 #define UNIRAIL_KERN_NET_ALTNAME_H
 
 /*
- * Alternative names of links (Linux 5.5), by rtnetlink. systemd adds some to every netdev, and the
- * kernel treats them as used names: a VF that was renamed from ens1f0v0 to net1 and retained
+ * Alternative names of links (Linux 5.5), by rtnetlink. systemd-udevd adds them to PCI netdevs, and
+ * the kernel treats them as used names: a VF that was renamed from ens1f0v0 to net1 and retained
  * ens1f0v0 as an alternative name cannot be renamed back and restored to the host (EEXIST).
  */
 

@@ -6,12 +6,12 @@
  * Data Center Bridging of a network device, by RTM_GETDCB and RTM_SETDCB of rtnetlink
  * (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h): what `mlnx_qos`, `dcb` and `lldptool` read and set.
  *
- * Reading needs no rights. -EOPNOTSUPP: the driver has no DCB, or the device is a VF, an SF or an
- * interface in a pod, which use the settings of their PF. Setting needs CAP_NET_ADMIN in the
- * initial user namespace.
+ * Reading needs no rights. -EOPNOTSUPP: the driver has no DCB, or the device is a VF, an SF or a
+ * link on top of a PF (macvlan, ipvlan, VLAN), which use the settings of the PF. Setting needs
+ * CAP_NET_ADMIN in the initial user namespace.
  *
- * The setters write even if nothing changes. The caller compares first, because mlx5 takes the port
- * down and up at each write of PFC. mlx5 has no separate setting for the trust mode: it trusts DSCP
+ * The setters write even if nothing changes: the caller compares first. mlx5 takes the port down and
+ * up when the set of priorities with PFC changes. mlx5 has no separate setting for the trust mode: it trusts DSCP
  * while its application table has an entry for a DSCP, otherwise the 802.1p priority.
  */
 
@@ -65,8 +65,8 @@ struct dcb {
 	uint8_t trust[DCB_TRUST_MAX];
 	size_t n_trust;
 	uint8_t dcbx;
-	/* Settings that the switch announces by LLDP; known if the host or the firmware runs
-	 * DCBX. */
+	/* Settings that the switch announces by LLDP. The kernel has them only from a driver
+	 * whose firmware runs DCBX. */
 	bool has_peer_ets, has_peer_pfc;
 	struct dcb_ets peer_ets;
 	struct dcb_pfc peer_pfc;
@@ -82,8 +82,7 @@ bool dcb_trusts_dscp(const struct dcb *d);
 int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *e);
 
 int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc, struct err *e);
-/* Sets tx_bw, tsa and prio_tc of ets; the bandwidth for received traffic is set to the same
- * values. */
+/* Writes all members of ets except rx_bw: received traffic gets the bandwidths of tx_bw. */
 int dcb_set_ets(struct nl_wire *w, const char *ifname, const struct dcb_ets *ets, struct err *e);
 /* Sets the buffers; also disables the driver's automatic configuration of buffers. */
 int dcb_set_buffers(struct nl_wire *w, const char *ifname, const struct dcb_buffers *b,

@@ -22,7 +22,7 @@ enum nft_layout {
 
 enum { NFT_PLACES_MAX = 4, NFT_RULES_MAX = 2 };
 
-/* A base chain and its hook. */
+/* Place of a base chain: the family of its table, and its hook (output or prerouting). */
 struct nft_place {
 	uint8_t family;
 	bool output;

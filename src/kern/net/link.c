@@ -265,7 +265,7 @@ static void put_change(struct nl_msg *m, const struct link_change *c)
 	put_devconf(m, c);
 }
 
-/* Describes the change, "set link 'net1' up, mtu 9000", so that the error names what the kernel
+/* Describes the change, "set link 'net1' mtu 9000, up", so that the error names what the kernel
  * refused. */
 static char *describe(const char *name, const struct link_change *c)
 {
@@ -571,7 +571,8 @@ struct mac mac_random(void)
 	return m;
 }
 
-/* The bonding driver's netlink attributes and their sizes in bytes; it refuses another size. */
+/* The bonding driver's netlink attributes and their sizes in bytes; it refuses a shorter
+ * attribute. */
 static const struct {
 	unsigned char attr, width;
 } attrs[LINK_BOND_OPTIONS] = {
@@ -657,9 +658,9 @@ size_t link_bond_change(struct nl_batch *b, int index, const char *name,
 }
 
 /*
- * Requests a link with a multicast address, which no interface may have: the kernel refuses it
- * after it has found the kind (and loaded its module), before it creates anything, and without a
- * line in its log.
+ * Requests a link without a parent and with a multicast address, which no interface may have: the
+ * kernel refuses it after it has found the kind (and loaded its module), before it creates
+ * anything, and without a line in its log.
  */
 int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 {
@@ -669,6 +670,8 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 
 	s.name = "unirail-kind";
 	s.kind = kind;
+	s.peer_name = strcmp(kind, "veth") == 0 ? "unirail-peer"
+						: NULL; /* link_add() requires it */
 	s.mac = (struct mac){.len = 6, .b = {0x01, 0x00, 0x5e, 0x00, 0x00, 0x01}};
 	link_add(b, &s);
 	r = nl_batch_commit(w, b, e);
@@ -683,7 +686,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 
 /* --- a new network namespace --- */
 
-enum { LOOPBACK_INDEX = 1 }; /* ifindex of lo in every namespace since Linux 2.6.27 */
+enum { LOOPBACK_INDEX = 1 }; /* ifindex of lo in every namespace since Linux 3.7 */
 
 static int loopback_up(struct err *e)
 {

@@ -72,8 +72,8 @@ bool link_name_is_kernels(const char *name);
  * the names in Spiderpool's list (docker*, veth*, cali*, cni*, ...). */
 bool link_is_nodes_own(const char *name);
 
-/* Returns 1 if the kernel can create links of this kind (it loads the module if there is one), 0 if not. Creates
- * nothing. kind: "bond" or "vlan". */
+/* Returns 1 if the kernel can create links of this kind (it loads the module if there is one), 0
+ * if not. Creates nothing. kind: as in link_spec, for example "bond". */
 int link_kind_known(struct nl_wire *w, const char *kind, struct err *e);
 
 struct link_bond; /* kern/net/link_bond.h */
@@ -88,18 +88,19 @@ enum macvlan_mode {
 struct link_spec {
 	const char *name;
 	const char *kind; /* macvlan ipvlan veth vlan bridge dummy ... */
-	int parent;	  /* ifindex in the wire's namespace (for macvlan, ipvlan, vlan); 0: none */
-	int netns_fd;	  /* namespace in which the link is created; -1: the wire's namespace */
-	struct mac mac;	  /* len 0: the kernel chooses it */
-	uint32_t mtu;	  /* 0: that of the parent, or the kind's default */
-	uint32_t txqlen;  /* length of the transmit queue; 0: the kernel's default */
-	uint32_t group;	  /* 0: default */
+	/* ifindex in the wire's namespace (for macvlan, ipvlan, vlan, ipoib); 0: none */
+	int parent;
+	int netns_fd;	 /* namespace in which the link is created; -1: the wire's namespace */
+	struct mac mac;	 /* len 0: the kernel chooses it */
+	uint32_t mtu;	 /* 0: that of the parent, or the kind's default */
+	uint32_t txqlen; /* length of the transmit queue; 0: the kernel's default */
+	uint32_t group;	 /* 0: default */
 	bool up;
 	uint32_t macvlan_mode, macvlan_bcqueuelen; /* bcqueuelen 0: not sent */
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
-	/* ipoib: P_Key of a child link, whose parent is a link of kind ipoib in the namespace in which the child is
-	 * created; pkey 0: the P_Key of the parent. The kernel chooses the address. */
+	/* ipoib: P_Key of a child link, whose `parent` is a link of kind ipoib; pkey 0: the
+	 * P_Key of the parent. The kernel chooses the address. */
 	uint16_t ipoib_pkey, ipoib_mode;
 	bool ipoib_umcast;
 	const struct link_bond *bond; /* options of a bond; NULL: the kernel's defaults */

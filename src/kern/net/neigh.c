@@ -19,7 +19,8 @@ bool neigh_is_permanent(const struct neigh *n)
 	return n->state & NUD_PERMANENT;
 }
 
-/* Returns 1 if the message is a neighbour entry with an IPv4 or IPv6 address, otherwise 0. */
+/* Returns 1 for a neighbour entry with an IPv4 or IPv6 address, 0 for any other, -EBADMSG for a
+ * truncated message. */
 static int parse_neigh(const struct nlmsghdr *h, struct neigh *n)
 {
 	const struct ndmsg *head = nlmsg_data(h);

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "kern/net/internal.h"
 
-/* Returns whether the error means that the kernel lacks nf_tables, an address family, or a type
- * of chain. A query also fails with -ENOENT if the table does not exist. */
+/* Returns whether the error means that the kernel lacks nf_tables, an address family, a type of
+ * chain or an expression. A query also fails with -ENOENT if the table does not exist. */
 static bool is_unsupported(int code)
 {
 	return code == -ENOENT || code == -EOPNOTSUPP || code == -EAFNOSUPPORT ||

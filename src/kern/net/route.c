@@ -349,7 +349,7 @@ static const char *bad_route(const struct route *r)
 	if (r->n_hops > HOPS_MAX)
 		return "more than 1024 next hops";
 	if (!af_of(r->family) || r->dst.ip.family != r->family)
-		return "destination and route are of different families";
+		return "destination and route must have the same family, IPv4 or IPv6";
 	if (r->src.family && r->src.family != r->family)
 		return "source and route are of different families";
 	return NULL;

@@ -202,7 +202,7 @@ static const char *bad_rule(const struct rule *r)
 {
 	if (!af_of(r->family) || (r->src.len && r->src.ip.family != r->family) ||
 	    (r->dst.len && r->dst.ip.family != r->family))
-		return "addresses and rule are of different families";
+		return "addresses and rule must have the same family, IPv4 or IPv6";
 	if (r->more)
 		return "the rule has conditions that unirail does not support";
 	return NULL;

@@ -137,8 +137,9 @@ static void forget(void *arg)
 static int too_many(const struct vfs *all, const char *pf, struct err *e)
 {
 	return err_set(e, -EMSGSIZE,
-		       "list VFs of '%s': the kernel reported only %zu of %u VFs, because its list "
-		       "(IFLA_VFINFO_LIST) holds at most 64 KiB: use fewer VFs",
+		       "list VFs of '%s': the kernel reported only %zu of %u VFs: its list "
+		       "(IFLA_VFINFO_LIST) of at most 64 KiB is full (use fewer VFs), or the "
+		       "driver does not report the others",
 		       pf, all->n, all->reported);
 }
 

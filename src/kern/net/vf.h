@@ -35,9 +35,10 @@ struct vf_info {
 
 /*
  * Lists all VFs of a PF, sorted by number; the caller frees the list. -EOPNOTSUPP: the PF has VFs,
- * but its driver reports nothing about them. -EMSGSIZE: the list is incomplete, because it is one
- * attribute of at most 64 KiB (about 250 VFs), which old kernels truncate silently. The size of the
- * whole response is no limit: the wire repeats the request with a larger buffer.
+ * but its driver reports nothing about them. -EMSGSIZE: the list is incomplete, because the driver
+ * does not report some VFs, or because the list is one attribute of at most 64 KiB (about 250 VFs),
+ * which old kernels truncate silently. The size of the whole response is no limit: the wire repeats
+ * the request with a larger buffer.
  */
 int vf_list(struct nl_wire *w, int pf_index, const char *pf, struct vf_info **ret, size_t *n,
 	    struct err *e);

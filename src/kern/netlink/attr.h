@@ -15,7 +15,8 @@
 
 #include "base/ip.h"
 
-enum { MSG_ROOM = 1024 }; /* enough for every message without a list */
+/* bytes for attributes; enough for every message without a long list */
+enum { MSG_ROOM = 1024 };
 
 /* Creates a message. flags: NLM_F_*; head: header that follows the nlmsghdr (struct ifinfomsg,
  * rtmsg ...); room: bytes for attributes. */
@@ -35,7 +36,7 @@ void nest_end(struct nl_msg *m, struct nlattr *start);
 uint8_t get_u8(const struct nlattr *a, uint8_t none);
 uint16_t get_u16(const struct nlattr *a, uint16_t none);
 uint32_t get_u32(const struct nlattr *a, uint32_t none);
-/* Copies a string, truncated to `size`; "" if the attribute is missing. */
+/* Copies a string, truncated to `size` - 1 bytes; "" if the attribute is missing. */
 void get_str(const struct nlattr *a, char *ret, size_t size);
 /* Reads an address of family 4 or 6. Returns false, and family 0, if the attribute is missing or
  * has another length. */

@@ -12,7 +12,8 @@
 struct nl_replay;
 
 enum {
-	NL_BUF_SIZE = 64 << 10, /* more than the 32 KiB that the kernel puts into one datagram */
+	/* more than the 32 KiB that the kernel puts into one datagram of a dump */
+	NL_BUF_SIZE = 64 << 10,
 	NL_BUF_MAX = 4 << 20,
 	NL_ANSWER_MS = 5000, /* timeout of a response; the kernel normally answers at once */
 };

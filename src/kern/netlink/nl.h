@@ -4,8 +4,8 @@
 
 /*
  * The netlink wire: one conversation with one protocol in one network namespace, over libnl's
- * sockets and messages.  A socket stays in the namespace it was opened in, so work in the pod's
- * namespace needs one setns() to open the wire and none afterwards.
+ * sockets and messages. A socket stays in the namespace it was opened in, so work in the pod's
+ * namespace needs setns() only to open the wire.
  *
  * A wire talks to the kernel; nl_record_to() makes it write every datagram to a file as well.  The
  * wire of nl_open_replay() reads the responses from such a file instead of the kernel: a request
@@ -13,12 +13,13 @@
  *
  * A recording is text, one line per datagram: "> HEX" (sent) or "< HEX" (received).  Port ids are
  * 0.  Sequence numbers are counted from the first message of the last request, so that they do not
- * depend on earlier traffic.  A line with "#" is a comment; "# protocol netfilter" names the
- * protocol (route, netfilter, rdma or generic; without such a line it is route).
+ * depend on earlier traffic.  A line that begins with "#" is a comment; "# protocol netfilter"
+ * names the protocol (route, netfilter, rdma or generic; without such a line it is route).
  *
- * Changes go through batches: messages are collected, sent together in as few sendmsg() calls as
- * possible, and every ack is matched to its message.  The kernel carries out a batch in order and
- * does not stop at a failed message (on a netfilter wire it does: see nl_batch_commit()).
+ * Most changes go through batches: messages are collected, sent together in as few sendmsg() calls
+ * as possible, and every ack is matched to its message.  The kernel carries out a batch in order and
+ * does not stop at a failed message (on a netfilter wire it then applies no message of the batch: see
+ * nl_batch_commit()).
  */
 
 #include <stdbool.h>

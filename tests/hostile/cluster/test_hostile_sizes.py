@@ -76,7 +76,7 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
         c.ready(300)
         wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200,
              "the NetworkAttachmentDefinition of the small configuration is created", 300)
-        assert c.logged("ignoring an object: it exceeds the size limit")
+        assert c.logged("caching only a part of an object: it exceeds the size limit")
         for name in names:
             wait(lambda name=name: reason_of(cluster.ok("GET", f"{path}/{name}")) == "TooLarge",
                  f"SpiderMultusConfig {name} has the reason TooLarge", 300)
@@ -116,7 +116,7 @@ def test_60000_labels_cost_little_memory_and_no_lease(cluster, ns, closing, tmp_
     for path, o in objects:
         wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200,
              "the object with many labels is changed", 120)
-    c.wait_logged("ignoring an object: it exceeds the size limit")
+    c.wait_logged("caching only a part of an object: it exceeds the size limit")
     # The controller still works: it creates the network of a new SpiderMultusConfig.
     cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", smc("last", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
     wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200,
@@ -162,7 +162,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
             return was == seen
 
         wait(unchanged, "no SpiderMultusConfig changes", 60, 3)
-        before, log_lines = versions(), c.log.read_text().count("ignoring an object: it exceeds the size limit")
+        before, log_lines = versions(), c.log.read_text().count("caching only a part of an object: it exceeds the size limit")
         proxy.cut()
         cluster.config_map(ns, "later")
         cluster.stop_apiserver()
@@ -172,7 +172,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
         wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, "NetworkAttachmentDefinition after is created", 60)
         assert versions() == before
-        assert c.log.read_text().count("ignoring an object: it exceeds the size limit") == log_lines
+        assert c.log.read_text().count("caching only a part of an object: it exceeds the size limit") == log_lines
 
         cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)

@@ -12,9 +12,9 @@
 #include "cni/plugins/coordinator/internal.h"
 
 /*
- * Plans one NIC. The steps and their order are those of the original. For an object that exists
+ * Plans one NIC. The steps and their order are those of the original. For a route that exists
  * already the plan has no step (the original ignores the kernel's EEXIST), so that undo does not
- * remove what existed before.
+ * remove a route that existed before.
  */
 
 static int find_nic(struct planning *pl, struct err *e)
@@ -35,7 +35,8 @@ static int find_nic(struct planning *pl, struct err *e)
 	return 0;
 }
 
-/* Appends an empty step to the plan and returns it; the caller fills it and updates the facts. */
+/* Appends a step to the plan and returns it; the caller sets the step's values, and updates the
+ * facts that later steps read. */
 static struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
 						 enum coordinator_do what, const char *ifname,
 						 int index)
@@ -223,8 +224,8 @@ int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordina
 	return r;
 }
 
-/* Connects the pod and its node in both directions: addresses, neighbours, routes, rules for
- * replies. */
+/* --- connects the pod and its node in both directions: addresses, neighbours, routes, rules for
+ * replies --- */
 
 static const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
 {
@@ -568,8 +569,9 @@ static void coordinator_node_steps(struct planning *pl)
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
  * Of the planned NIC and the present owner of the default route, one keeps its routes in the main
- * table: the planned NIC if podDefaultRouteNic names it, otherwise the owner. The routes of the
- * other move to the planned NIC's table.
+ * table: the planned NIC if podDefaultRouteNic names it, otherwise the owner. Of the other NIC, the
+ * default routes move to the planned NIC's table, and the remaining routes are copied to it. If
+ * podDefaultRouteNic names a third interface of the pod, the routes of the owner move as well.
  */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
@@ -595,8 +597,8 @@ static int by_index(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Sets *ret to the links that have a default route, sorted, and returns their number; the caller
- * frees *ret. */
+/* Sets *ret to the sorted indexes of the links that have a default route in the main table, one
+ * index for each next hop, and returns their number; the caller frees *ret. */
 static size_t default_links(const struct planning *pl, int **ret)
 {
 	size_t n = 0;
@@ -799,7 +801,8 @@ static int coordinator_tune_routes(struct planning *pl, struct err *e)
 		return 0;
 	owner = default_owner(pl);
 	if (!owner) {
-		log_warn("no other NIC of the pod has a default route, routes stay as they are",
+		log_warn("no other NIC of the pod has a default route of this NIC's address "
+			 "families, routes stay as they are",
 			 LOG_S("nic", pl->nic->ifname));
 		return 0;
 	}

@@ -8,8 +8,9 @@
 #include "kern/net/nft.h"
 
 /*
- * DEL of the coordinator. The name of the pair's host end follows from the container id, so
- * prevResult is not needed; the kernel deletes the link's routes and neighbours with the link.
+ * DEL of the coordinator. In underlay mode unirail made the veth pair: the name of its host end
+ * follows from the container id, so prevResult is not needed; the kernel deletes the link's routes
+ * and neighbours with the link.
  *
  * In overlay mode another plugin made the pair, so DEL does not delete the link, but the routes and
  * neighbours one by one. It deletes only those of this host end: another pod may have got an
@@ -243,11 +244,11 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
 }
 
 /*
- * Deletes the node's rule for the table of its pods' routes if no pod has a route in the table any
- * more. The original never deletes this rule. No lock protects it. An ADD adds its route first and
- * then the rule, without a check. The process that deletes the rule checks the table again
- * afterwards, and restores the rule if a route was added meanwhile. So in any order a table with a
- * route has a rule.
+ * coordinator_host_rule_release() deletes the node's rule for the table of routes to pods if no pod
+ * has a route in the table any more. The original never deletes this rule. No lock protects it. An
+ * ADD adds its route first and then the rule, without a check. The process that deletes the rule
+ * checks the table again afterwards, and restores the rule if a route was added meanwhile. So in
+ * any order a table with a route has a rule.
  */
 
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)

@@ -25,7 +25,7 @@ static const struct json_field args_fields[] = {
 	{.name = "cni",
 	 .type = J_VAL,
 	 .sub = &cni_table,
-	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	 JSON_DOC(NULL, "from cni-args in the pod's network annotation")},
 	{0},
 };
 static const struct json_table args_table = {args_fields, JSON_GO, 0};
@@ -38,7 +38,7 @@ static const struct json_field fields[] = {
 	{.name = "args",
 	 .type = J_VAL,
 	 .sub = &args_table,
-	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	 JSON_DOC(NULL, "from cni-args in the pod's network annotation")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, 0};
@@ -101,7 +101,8 @@ static int save(const struct chained_call *m, const struct rdma_state *s, struct
 	struct undo_state old = {.root = &m->call->root};
 
 	if (!str_copy(old.path, sizeof(old.path), path))
-		return err_kind(e, ERR_CONF, -ENAMETOOLONG, "conf.name is too long");
+		return err_kind(e, ERR_CONF, -ENAMETOOLONG,
+				"conf.name or CNI_CONTAINERID is too long");
 	undo_push(u, "remove the state of the RDMA device", undo_state, &old, sizeof(old));
 	return rdma_state_save(old.root, path, s, e);
 }
@@ -256,7 +257,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 			       ? 0
 			       : err_set(e, -ENODEV,
 					 "no RDMA device was moved into the pod for '%s' (%s is "
-					 "missing)",
+					 "missing or invalid)",
 					 m->ifname, path);
 	if (r < 0)
 		return r;

@@ -69,8 +69,8 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 void rdma_restore_name(const struct root *root, struct rdma_state *s);
 /* Returns whether a device of the name s->in_pod is on the node. */
 bool rdma_restore_is(const struct rdma_state *s);
-/* Opens the network namespace that the state file names, for an empty CNI_NETNS. Returns a
- * descriptor, or -1. */
+/* Opens the network namespace that the state file names, for GC and for a DEL with empty
+ * CNI_NETNS. Returns a descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
 /* Moves the device back to the node. netns -1: the pod's namespace does not exist. -EBUSY
  * (ERR_AGAIN): the pod renamed the device, and the kernel has not yet returned it to the node. 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of the moved device, in a file for DEL and GC. */
+/* The record of the moved device, in a file for DEL, CHECK and GC. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

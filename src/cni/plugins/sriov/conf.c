@@ -43,9 +43,11 @@ static const struct json_field fields[] = {
 	STR("deviceID", device_id, JSON_DOC(NULL, "PCI address of the VF")),
 	OPT("vlan", J_INT, vlan, has_vlan,
 	    JSON_DOC(NULL, "VLAN id, 0 to 4094; 0: none; the VF keeps its setting if absent")),
-	OPT("vlanQoS", J_INT, qos, has_qos, JSON_DOC("0", "priority, 0 to 7, with vlan")),
+	OPT("vlanQoS", J_INT, qos, has_qos,
+	    JSON_DOC("0", "VLAN priority, 0 to 7; allowed only if "
+			  "vlan is set")),
 	OPT("vlanProto", J_STR, vlan_proto, has_proto,
-	    JSON_DOC("802.1q", "802.1q or 802.1ad, with vlan")),
+	    JSON_DOC("802.1q", "802.1q or 802.1ad; allowed only if vlan is set")),
 	STR("mac", mac,
 	    JSON_DOC(NULL,
 		     "MAC of the VF, used if neither runtimeConfig.mac nor CNI_ARGS MAC is set")),
@@ -122,8 +124,8 @@ static int read_vlan(const struct raw *raw, struct sriov_conf *c, struct err *e)
 static int read_one_rate(const char *key, int64_t v, uint32_t *ret, struct err *e)
 {
 	if (v < 0 || v > INT32_MAX)
-		return BAD(e, "conf.%s is %lld, expected 0 (no limit) to %d Mbit/s", key,
-			   (long long)v, INT32_MAX);
+		return BAD(e, "conf.%s is %lld, expected 0 to %d Mbit/s", key, (long long)v,
+			   INT32_MAX);
 	*ret = (uint32_t)v;
 	return 0;
 }
@@ -260,7 +262,8 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 	return 0;
 }
 
-/* Writes the record of a VF as the original's cache file, with the same keys in the same order. */
+/* sriov_record_print() writes the record of a VF as the original's cache file: the original's
+ * keys in the original's order, and the key unirail. */
 
 /* --- writing: Go writes the keys of a map sorted, those of a struct as they are declared --- */
 

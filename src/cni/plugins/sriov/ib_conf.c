@@ -54,7 +54,7 @@ static const struct json_table args_table = {args_fields, JSON_GO, sizeof(struct
 static const struct json_field fields[] = {
 	STR("deviceID", device_id,
 	    JSON_DOC(NULL, "PCI address of the VF, or of a PF that is bound to vfio-pci")),
-	STR("pkey", pkey, JSON_DOC(NULL, "partition, for ib-kubernetes")),
+	STR("pkey", pkey, JSON_DOC(NULL, "partition key, used only by ib-kubernetes")),
 	STR("link_state", link_state,
 	    JSON_DOC(NULL, "auto, enable or disable; the VF keeps its setting if absent")),
 	STR("guidPool", pool,
@@ -69,7 +69,7 @@ static const struct json_field fields[] = {
 	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
 		   JSON_DOC(NULL, "from the runtime")),
 	JSON_FIELD("args", J_OBJ, struct raw, args, .sub = &args_table,
-		   JSON_DOC(NULL, "from the annotation of the pod's network")),
+		   JSON_DOC(NULL, "from cni-args in the pod's network annotation")),
 	{0},
 };
 const struct json_table ib_sriov_table = {fields, JSON_GO, sizeof(struct raw)};

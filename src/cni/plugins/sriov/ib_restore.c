@@ -19,8 +19,7 @@
 
 /* ib-sriov: DEL, GC, and VFs of deleted pods. */
 
-/* Opens the pod's namespace that the record names, if the caller has not opened it. Returns a
- * descriptor, or -1. */
+/* Opens the pod's namespace that the record names. Returns a descriptor, or -1. */
 static int open_netns(const struct vf_record *r)
 {
 	int fd = -1;
@@ -50,7 +49,7 @@ static bool is_others(const struct attach *a, const struct rail *rail, const cha
 	       vf_record_is_others(&a->call->root, bdf, a->call->container_id, rail->ifname);
 }
 
-/* Fills r, for a VF without a record, from the devices in the pod with their current names. */
+/* Fills r, for a VF without a record, from the VF's netdev and RDMA device in the pod. */
 static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 {
 	const char *id = rail->conf.ib_sriov.device_id;
@@ -219,10 +218,15 @@ static int restore_from_deleted_pod(struct attach *a, const char *bdf, const cha
 		*living = xstrdup(r.netns);
 		return 1;
 	}
-	log_info("restoring a VF of a deleted pod", LOG_S("vf", bdf), LOG_S("record", r.file));
+	log_info("restoring a VF of a deleted pod or of an earlier ADD", LOG_S("vf", bdf),
+		 LOG_S("record", r.file));
 	netns = open_netns(&r);
 	code = release(a, netns, &r, VF_RESTORE_STRICT, e);
-	return code < 0 ? err_wrap(e, code, "restore VF '%s' after a deleted pod", bdf) : 0;
+	return code < 0 ? err_wrap(e, code,
+				   "restore VF '%s' after a deleted pod or an earlier "
+				   "ADD",
+				   bdf)
+			: 0;
 }
 
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e)
@@ -326,7 +330,8 @@ static int ib_restore_not_yet(const struct vf_record *r, const char *what, struc
 {
 	return err_kind(
 		e, ERR_AGAIN, -EBUSY,
-		"%s of VF '%s' is neither in the pod nor on the node: a process keeps the pod's network namespace",
+		"%s of VF '%s' is neither in the pod nor on the node: a process may still hold "
+		"the pod's network namespace open",
 		what, r->device);
 }
 
@@ -362,7 +367,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 		code = vf_restore_altnames(a->host, &l, r, e);
 	if (code >= 0)
 		restore_mtu(a, &l, r);
-	return code < 0 ? err_wrap(e, code, "restore the name of VF '%s'", r->device) : 0;
+	return code < 0 ? err_wrap(e, code, "restore the netdev of VF '%s'", r->device) : 0;
 }
 
 /* --- link state and GUID, set through the PF --- */
@@ -398,7 +403,8 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 	int code;
 
 	if (!p->pf.index) {
-		log_warn("cannot restore link state and GUID of the VF: its PF has no netdev",
+		log_warn("cannot restore link state and GUID of the VF: its PF has no netdev in "
+			 "the node's network namespace",
 			 LOG_S("vf", r->device));
 		return 0;
 	}
@@ -528,9 +534,9 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-/* Moves the RDMA device out of the pod. If the device is not in the pod, or the pod's namespace was
- * deleted (-1), waits until the device is on the node and renames it. -EBUSY (ERR_AGAIN): the
- * device was not found. */
+/* Moves the RDMA device out of the pod. If the device is not in the pod, or the pod's namespace
+ * was deleted (pod is -1), waits until the device is on the node and renames it. -EBUSY
+ * (ERR_AGAIN): the device was not found. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {

@@ -197,7 +197,7 @@ static int inspect_pf(struct attach *a, const struct rail *rail, struct err *e)
 	if (!p->pf.index)
 		return vf_place_no_pf(p, e);
 	if (!link_is_up(&p->pf))
-		log_warn("the PF is down: its VFs have no carrier", LOG_S("pf", p->pf.name));
+		log_warn("the PF is down: its VFs may have no carrier", LOG_S("pf", p->pf.name));
 	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, e);
 	return r < 0 ? err_wrap(e, r, ORIG("failed to find vf %u"), p->number) : 0;
 }
@@ -371,7 +371,9 @@ static int write_record(const struct attach *a, const struct rail *rail, struct 
 	buf_init(&text, VF_RECORD_MAX);
 	ib_record_print(rec, &n, &text);
 	if (text.over)
-		return err_kind(e, ERR_CONF, -E2BIG, "conf.args.cni is more than %d bytes",
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"the record of the VF, which contains "
+				"conf.args.cni, has more than %d bytes",
 				VF_RECORD_MAX);
 	/* The name is set before the record is written, because a failed write may have left the
 	 * file, and undo needs its name. */
@@ -484,8 +486,9 @@ static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct
 		.alias = rec->name,
 	};
 
-	/* Removes alternative names that links of the pod have: links and alternative names share
-	 * one set of names. A recreated netdev has no alternative names. */
+	/* Removes those alternative names of the netdev that a link of the pod or an interface
+	 * of this ADD has: links and alternative names share one set of names. A recreated
+	 * netdev has no alternative names. */
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)

@@ -73,7 +73,8 @@ bool ib_guid_valid(uint64_t guid);
 uint64_t ib_guid_of_link(const struct mac *mac);
 /* Parses a pool "first-last"; kind ERR_CONF. */
 int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e);
-/* Returns the n-th GUID of the pool; kind ERR_UNAVAILABLE: the pool is smaller. */
+/* Sets *ret to the n-th GUID of the pool, counted from 0; kind ERR_UNAVAILABLE: the pool is
+ * smaller. */
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
 /* Computes the GUID of a VF from its PF's GUID (text) and its number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);

@@ -218,8 +218,14 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 
 	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 				&reason);
+	if (loaded < 0 && loaded != -ENOENT && reason.kind != ERR_DECODE) {
+		if (e)
+			*e = reason;
+		return loaded;
+	}
 	if (loaded < 0 && loaded != -ENOENT)
-		log_warn("record of a VF cannot be read", LOG_S("error", reason.text));
+		log_warn("the record of a VF is invalid, restoring what the netconf names",
+			 LOG_S("error", reason.text));
 	bdf = loaded >= 0 ? r.device : rail->conf.sriov.device_id;
 	if (!bdf || !pci_bdf_ok(bdf))
 		return 0;
@@ -278,7 +284,8 @@ static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
 
 	if (code < 0)
 		return code;
-	/* Reads the record again, because a DEL may have restored the VF in the meantime. */
+	/* Checks that the record still exists, because a DEL may have restored the VF in the
+	 * meantime. */
 	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
 }
 

@@ -107,7 +107,7 @@ static int inspect_pf(struct attach *a, const struct rail *rail, struct err *e)
 	if (!p->pf.index)
 		return rail->conf.sriov.want.set ? vf_place_no_pf(p, e) : 0;
 	if (!link_is_up(&p->pf))
-		log_warn("the PF is down: its VFs have no carrier", LOG_S("pf", p->pf.name));
+		log_warn("the PF is down: its VFs may have no carrier", LOG_S("pf", p->pf.name));
 	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, &reason);
 	if (r == -EOPNOTSUPP && !rail->conf.sriov.want.set) {
 		v->now = (struct vf_info){.vf = p->number, .spoofchk = -1, .trust = -1};

@@ -13,7 +13,8 @@
 #include "cni/protocol/quote.h"
 #include "kern/sys/sysctl.h"
 
-/* Reads the netconf of tuning, which has four sources for the attributes of an interface. */
+/* Reads the configuration of tuning: the netconf, args.cni, runtimeConfig.mac and MAC of
+ * CNI_ARGS. */
 
 /* Keys of the netconf and of args.cni, which takes precedence. */
 struct raw {
@@ -31,11 +32,10 @@ static const struct json_field fields[] = {
 		JSON_DOC(
 			NULL,
 			"MAC; the first given of args.cni.mac, runtimeConfig.mac, CNI_ARGS MAC and mac is used")),
-	JSON_FIELD(
-		"sysctl", J_VAL, struct raw, sysctl,
-		JSON_DOC(
-			NULL,
-			"object of sysctls below net, by name; IFNAME stands for the interface; only those that /etc/cni/tuning/allowlist.conf allows")),
+	JSON_FIELD("sysctl", J_VAL, struct raw, sysctl,
+		   JSON_DOC(NULL,
+			    "object of sysctls below net, by name; IFNAME stands for the interface; "
+			    "if /etc/cni/tuning/allowlist.conf exists, only those that it allows")),
 	JSON_FIELD("promisc", J_BOOL, struct raw, promisc, .has = offsetof(struct raw, has_promisc),
 		   JSON_DOC(NULL, "promiscuous mode")),
 	JSON_FIELD("mtu", J_INT, struct raw, mtu, .has = offsetof(struct raw, has_mtu), .min = 0,
@@ -53,7 +53,8 @@ static const struct json_field top_fields[] = {
 		   JSON_DOC(PATH_TUNING,
 			    "directory of the records from which DEL restores the interface")),
 	JSON_FIELD("args", J_VAL, struct raw, args,
-		   JSON_DOC(NULL, "cni: an object with the same keys, which take precedence")),
+		   JSON_DOC(NULL, "cni: an object with mac, sysctl, promisc, mtu, allmulti and "
+				  "txQLen, which take precedence")),
 	{0},
 };
 const struct json_table tuning_top_table = {top_fields, JSON_GO, sizeof(struct raw)};
@@ -115,20 +116,21 @@ static int by_path(const void *a, const void *b)
 		      ((const struct place_of_path *)b)->path);
 }
 
-static struct tuning_sysctl *find_path(struct tuning_conf *c, size_t from, const char *path)
+static struct tuning_sysctl *find_path(struct tuning_conf *c, const char *path)
 {
 	const struct place_of_path want = {.path = path};
 	struct place_of_path *const *found = tfind(&want, &c->paths, by_path);
 
-	return found && (*found)->at >= from ? &c->sysctls[(*found)->at] : NULL;
+	return found ? &c->sysctls[(*found)->at] : NULL;
 }
 
-static void put_sysctl(struct tuning_conf *c, const char *key, const char *value, char *path)
+static void put_sysctl(struct tuning_conf *c, const char *key, const char *value, char *path,
+		       const char *object)
 {
 	struct place_of_path *p = xcalloc(1, sizeof(*p));
 
 	*p = (struct place_of_path){path, c->n_sysctls};
-	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path};
+	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path, object};
 	xtsearch(p, &c->paths, by_path);
 }
 
@@ -145,28 +147,30 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 		place, a, b);
 }
 
-/* Adds a sysctl of one object. Entries of c->sysctls below index `from` are from an object that
- * was read earlier: the new value replaces the value of such an entry. Within one object, it is an error to repeat a
- * key, or to give one sysctl two different values under two keys. */
-static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
-		      const char *place, const char *key, const char *value, struct err *e)
+/* Adds a sysctl of the object `place`. It replaces the sysctl of an object that was read earlier.
+ * Within one object, it is an error to repeat a key, or to give one sysctl two different values
+ * under two keys. */
+static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, const char *place,
+		      const char *key, const char *value, struct err *e)
 {
 	auto_free char *path = tuning_sysctl_path(key, m->ifname, e);
 	struct tuning_sysctl *same;
 
 	if (!path)
 		return -EINVAL;
-	same = find_path(c, from, path);
-	if (same && (strcmp(same->key, key) == 0 || !sysctl_same_value(same->value, value)))
-		return two_values(place, same->key, key, e);
-	if (!same)
-		same = find_path(c, 0, path);
-	if (same) {
-		same->key = key;
-		same->value = value;
+	same = find_path(c, path);
+	if (!same) {
+		put_sysctl(c, key, value, take(path), place);
 		return 0;
 	}
-	put_sysctl(c, key, value, take(path));
+	if (strcmp(same->object, place) == 0) {
+		if (strcmp(same->key, key) == 0 || !sysctl_same_value(same->value, value))
+			return two_values(place, same->key, key, e);
+		return 0;
+	}
+	same->key = key;
+	same->value = value;
+	same->object = place;
 	return 0;
 }
 
@@ -174,7 +178,6 @@ static int add_sysctls(const struct chained_call *m, struct tuning_conf *c, cons
 		       const char *place, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
-	size_t from = c->n_sysctls;
 	const struct json *value;
 	const char *key;
 	int r = 0;
@@ -189,7 +192,7 @@ static int add_sysctls(const struct chained_call *m, struct tuning_conf *c, cons
 			return err_kind(e, ERR_CONF, -EINVAL,
 					"%s.%s is %s, expected a string such as \"1\"", place, key,
 					json_kind_name(value));
-		r = add_sysctl(m, c, from, place, key, json_string(value), e);
+		r = add_sysctl(m, c, place, key, json_string(value), e);
 	}
 	return r;
 }

@@ -76,7 +76,7 @@ static bool perl_class(char c, bool set[static ASCII])
 }
 
 /* Writes the characters in an order in which none is special: ] first, - last, and ^ after the
- * other characters, before -. */
+ * other characters, before -. A set of only ^ and - is written as [-^], a set of only ^ as \^. */
 static void put_set(struct pattern *t, const bool set[static ASCII], bool negated)
 {
 	bool others = negated || set[']'];
@@ -186,7 +186,8 @@ static int bracket(struct pattern *t)
 	return 0;
 }
 
-/* Copies an anchor. POSIX does not define its repetition, so a following quantifier is refused. */
+/* Writes an anchor or |. POSIX does not define the repetition of either, so a following
+ * quantifier is refused. */
 static void anchor(struct pattern *t, char c)
 {
 	buf_char(t->out, c);
@@ -230,7 +231,8 @@ static int open_group(struct pattern *t)
 	else if (t->p[2] == '<' && isalpha((unsigned char)t->p[3]))
 		name = t->p + 3;
 	if (!name || !strchr(name, '>'))
-		return refuse(t, "flags and look-around are not supported");
+		return refuse(t, "flags, look-around and unterminated group names are not "
+				 "supported");
 	t->p = strchr(name, '>') + 1;
 	return 0;
 }

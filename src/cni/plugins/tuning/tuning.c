@@ -334,8 +334,7 @@ const struct cni_meta chained_tuning = {
 };
 const struct cni_plugin cni_tuning = META_PLUGIN(tuning, &tuning_table, &tuning_top_table);
 
-/* Attributes of a link as plain values: those to change, those to store for DEL, those that differ.
- * */
+/* --- attributes of a link: to change, to store for DEL, to compare --- */
 
 bool tuning_touches(const struct tuning_attrs *a)
 {
@@ -432,8 +431,7 @@ int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct 
 	return 0;
 }
 
-/* The backup of an interface's attributes, in a file for DEL, byte for byte in the original's
- * format. */
+/* --- backup file of the link's attributes, byte for byte as the original writes it --- */
 
 enum { BACKUP_MAX = 64 << 10, BACKUP_MODE = 0600, BACKUP_DIR_MODE = 0700 };
 

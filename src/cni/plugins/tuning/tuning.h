@@ -39,6 +39,7 @@ struct tuning_attrs {
 struct tuning_sysctl {
 	const char *key, *value; /* as written in the configuration */
 	char *path;		 /* below /proc/sys, IFNAME replaced */
+	const char *object;	 /* place of the object that has the value, a literal */
 };
 
 struct tuning_conf {
@@ -57,8 +58,7 @@ extern const struct json_table tuning_table, tuning_top_table; /* keys of the ne
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);
 #define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
-/* For DEL: returns dataDir, or the default if dataDir is not set or the configuration is not valid.
- */
+/* For DEL: returns dataDir, or the default if dataDir is absent, empty or not a string. */
 const char *tuning_data_dir(const struct chained_call *m);
 
 /* --- pure functions --- */

@@ -234,7 +234,7 @@ static void test_check_reports_a_damaged_journal(void **state)
 
 	(void)state;
 	says("check", 0,
-	     "checked 2 pools, 0 addresses in the journal and the network namespaces of their pods: "
+	     "checked 2 pools, 0 addresses in the journal and in host-local's files, and the network namespaces of their pods: "
 	     "nothing found\n",
 	     "");
 	take_for_pod("c1", "a");

@@ -63,7 +63,7 @@ static void test_vlan_check_compares_kind_and_id(void **state)
 static void test_kernel_errors_have_hints(void **state)
 {
 	(void)state;
-	ASSERT_HAS(vlan_kind.hint(-EEXIST), "another pod");
+	ASSERT_HAS(vlan_kind.hint(-EEXIST), "the node or a pod has");
 	assert_null(vlan_kind.hint(-EPERM));
 }
 

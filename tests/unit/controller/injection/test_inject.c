@@ -442,7 +442,7 @@ static const struct {
 	 "rdma-resource-inject:nope found, requested by namespace 'team'; there are"},
 	{"the RDMA annotation names a group of the network annotation", NULL,
 	 POD(RDMA ":'slow'", C0),
-	 "; 1 with 'slow' in annotation 'cni.spidernet.io/network-resource-inject'"},
+	 "; 1 SpiderMultusConfig(s) with 'slow' in annotation 'cni.spidernet.io/network-resource-inject'"},
 	{"the group has characters that no label may have", NULL, POD(RDMA ":'a b/c!'", C0),
 	 "cni.spidernet.io/rdma-resource-inject:a b/c! found"},
 	{"a network of the group has cniType custom", NULL, POD(RDMA ":'custom'", C0),

@@ -150,7 +150,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[pool a]\nsubnet=10.0.0.0/24\nexclude=10.0.1.1\n", "rails.conf:3: exclude",
 		 "reaches outside"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.9\ngateway=10.0.0.1\n",
-		 "rails.conf:4: gateway", "exclude it or remove it"},
+		 "rails.conf:4: gateway", "exclude this address or remove the gateway"},
 		{"[pool a]\nsubnet=10.0.0.0/24\ngateway=10.0.1.1\n", "rails.conf:3: gateway",
 		 "is not in the subnet"},
 		{"[pool a]\nsubnet=10.0.0.0\n", "rails.conf:2: subnet", "is not a subnet"},

@@ -303,8 +303,8 @@ static void test_rule_with_addresses_of_another_family_is_refused(void **state)
 	r.family = 6;
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "add rule 'from 10.1.0.2/32 lookup 101': Invalid argument (EINVAL): addresses and rule are of different "
-	      "families");
+	      "add rule 'from 10.1.0.2/32 lookup 101': Invalid argument (EINVAL): addresses and rule must have "
+	      "the same family, IPv4 or IPv6");
 	kern_close(&l);
 }
 

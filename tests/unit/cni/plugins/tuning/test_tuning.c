@@ -397,7 +397,8 @@ static void test_unsupported_allowlist_patterns_are_refused(void **state)
 
 static void test_sysctls_must_match_the_allowlist(void **state)
 {
-	struct tuning_sysctl list[] = {{"net.a.IFNAME.x", "1", NULL}, {"net.b", "1", NULL}};
+	struct tuning_sysctl list[] = {{.key = "net.a.IFNAME.x", .value = "1"},
+				       {.key = "net.b", .value = "1"}};
 	const struct tuning_conf c = {.sysctls = list, .n_sysctls = 2}, none = {0};
 
 	(void)state;
