@@ -17,7 +17,8 @@
 enum {
 	VALID_MS = 60000,
 	EARLY_MS = 10000, /* run the exec program this long before its credential expires */
-	/* minimum interval between reads of the files after the server rejected the credentials */
+	/* minimum interval between reads of the files after credentials or a certificate were
+	 * rejected */
 	AGAIN_MS = 1000,
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
@@ -87,7 +88,7 @@ unsigned int kube_auth_generation(const struct kube_auth *a)
 
 /* --- read of tokens and certificates --- */
 
-/* Fills *b (initialized here) from the file, else from the text; both NULL: *b is empty. */
+/* Initializes *b and fills it from `file`, or from `text` if `file` is NULL; both NULL: empty. */
 static int content(const struct kube_auth *a, const char *file, const char *text, struct buf *b,
 		   struct err *e)
 {
@@ -122,8 +123,11 @@ static int read_token(struct kube_auth *a, struct err *e)
 		r = err_kind(
 			e, ERR_CONF, -EINVAL,
 			"token: %s%s%s is not a token: expected at most %d bytes of printable ASCII without white space",
-			file ? "'" : "", file ? file : "the configured value", file ? "'" : "",
-			KUBE_TOKEN_MAX);
+			file ? "'" : "",
+			file ? file
+			     : "the value of the kubeconfig or of its "
+			       "exec program",
+			file ? "'" : "", KUBE_TOKEN_MAX);
 	else
 		set_header(a, token);
 	explicit_bzero(b.p, b.len);
@@ -327,7 +331,9 @@ static int kube_exec_result(const struct kube_exec *x, int status, const struct 
 	if (reason)
 		r = err_kind(e, ERR_UNAVAILABLE, reason->code, "%s", reason->text);
 	else if (status == NOT_FOUND)
-		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT, "the program cannot be executed%s%s",
+		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT,
+			     "the program cannot be executed or "
+			     "exited with status 127%s%s",
 			     hint ? ": " : "", hint ? hint : "");
 	else if (status)
 		r = err_kind(e, ERR_UNAVAILABLE, -EIO, "the program exited with status %d%s%s",

@@ -23,8 +23,8 @@
  * watch delivers it.
  *
  * A kind that cannot be synced is logged once per error; after 403 the line has the remedy. Kinds
- * whose CRDs are not installed share one line, since usually all are missing. Errors of kind
- * ERR_AGAIN are not logged: the client logs an unreachable server.
+ * of unirail (own_crd) whose CRDs are not installed share one line, since usually all are missing.
+ * Errors of kind ERR_AGAIN are not logged: the client logs an unreachable server.
  */
 
 #include "kube/client.h"

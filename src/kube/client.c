@@ -123,7 +123,7 @@ static void on_ready(void *arg)
 
 	c->ready = true;
 	if (c->k->down && !c->k->set.impatient)
-		log_info("kube: connected again");
+		log_info("kube: connected to the API server");
 	c->k->down = false;
 	kube_pump_schedule(c->k);
 }
@@ -261,8 +261,8 @@ static void on_closed(void *arg, const struct err *e)
 	kube_calls_no_connection(k, &reason);
 }
 
-/* The timeout of a connection is shorter than that of a request, so that the request's error can
- * say why the connection failed. */
+/* The timeout of a connection attempt is shorter than the client's default timeout of a request,
+ * so that the request's error can say why the connection failed. */
 static int connect_ms(const struct kube *k)
 {
 	int most = k->set.timeout_ms - k->set.timeout_ms / 8;

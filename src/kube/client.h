@@ -13,7 +13,7 @@
  *
  *	after 429
  *	after 5xx with Retry-After, not before that time; a write only if kube_request.once is false
- *	after the first 401, with new credentials
+ * after the first 401, if credentials come from a file or a program
  *	if the server did not process the request
  *	reads only: if the connection broke before the answer; three times after 500, 502, 503, 504
  *

@@ -13,7 +13,7 @@
 #include "wire/tls/base64.h"
 #include "wire/yaml/yaml.h"
 
-/* Selects the source of the configuration and reads it. */
+/* --- source of the configuration --- */
 
 enum { CONF_MAX = 1 << 20, NS_MAX = 256, PORT_DEFAULT = 443 };
 
@@ -353,8 +353,10 @@ static int file_or_data(const char *subject, const char *field, const char *dir,
 		int r = base64_decode(span_of(data), ret_text);
 
 		if (r < 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "%s: %s-data is not base64", subject,
-					field);
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s: %s-data is not base64 of a text "
+					"(PEM)",
+					subject, field);
 	} else if (path && *path) {
 		*ret_path = resolve(dir, path);
 	}

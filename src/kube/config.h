@@ -83,7 +83,8 @@ struct kube_where {
 	const char *context;	/* NULL: current-context */
 };
 
-/* Errors have kind ERR_CONF and name file, line or field; *ret is then unchanged. */
+/* Errors have kind ERR_CONF (ERR_DECODE: the text is not YAML or JSON) and name file, line or
+ * field; *ret is then unchanged. */
 int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e);
 void kube_conf_done(struct kube_conf *c);
 /* Lists the files that are re-read during use; `ret` is NULL-terminated, its strings are borrowed

@@ -10,7 +10,7 @@
 #include "kube/kinds.h"
 #include "kube/time.h"
 
-/* Sending: one event at a time. */
+/* --- sending, one event at a time --- */
 
 enum { TRIES_MAX = 3, AGAIN_MS = 10000, SAY_MS = 60000, NAME_MAX_LEN = 230 };
 
@@ -289,7 +289,7 @@ void kube_events_add(struct kube_events *s, const struct kube_event *e)
 		send_first(s);
 }
 
-/* Decides which events are sent, and whether as a new event, an update or a combined event. */
+/* --- filter: events to drop, to create, to update and to combine --- */
 
 enum {
 	SOURCES = 128,
@@ -414,7 +414,8 @@ static bool is_known(const struct group *g, uint64_t message)
 }
 
 /* Returns whether to combine the message: it differs from all messages that its group has
- * recorded since the start of its interval of GROUP_MS, and these are DIFFERENT already. */
+ * recorded since the start of its interval of GROUP_MS, and the group has recorded DIFFERENT
+ * messages already. */
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);

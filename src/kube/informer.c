@@ -194,7 +194,9 @@ static void not_decoded(struct kube_informer *i, const struct kube_object *o, co
 {
 	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
 
-	log_limited(LOG_WARN, 3, "kube: cannot decode an object, its previous state stays in use",
+	log_limited(LOG_WARN, 3,
+		    "kube: cannot decode an object, its previous state (if any) "
+		    "stays in use",
 		    LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name), LOG_S("error", e->text));
 	if (known)
@@ -276,7 +278,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	i->list = NULL;
 	if (e) {
 		/* A server restored from a backup may not reach the requested version for a long
-		 * time: the next list requests no version. */
+		 * time: the next list requests no minimum version. */
 		if (strstr(e->text, "Too large resource version")) {
 			free(i->version);
 			i->version = NULL;

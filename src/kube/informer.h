@@ -9,9 +9,9 @@
  * state stays, and the watch resumes from its last version when the server is back.
  *
  * Every change is reported by `changed`, in the server's order. Changes during an outage are
- * reported as well, as the resulting difference; an object that was deleted and recreated meanwhile
- * is reported as deleted and as added. If an object cannot be decoded, its previous state stays and
- * a line is logged.
+ * reported as well; if the informer lists again, as the resulting difference; an object that was
+ * deleted and recreated meanwhile is reported as deleted and as added. If an object cannot be
+ * decoded, its previous state stays and a line is logged.
  *
  * After a restore of etcd from a backup, a resumed watch could stay silent forever. So after a
  * broken connection the informer first reads the collection's version (a list of one object), and
@@ -100,7 +100,7 @@ const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t
 
 /*
  * The store: objects sorted by namespace and name. Each object is one allocation with its names and
- * the caller's decoded struct: 1,000 nodes with an empty struct take 200 KiB.
+ * the caller's decoded struct: 1,000 nodes with an empty struct usually take less than 200 KiB.
  */
 struct kube_store {
 	struct kube_object **v;

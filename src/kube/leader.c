@@ -56,7 +56,7 @@ static void log_failure(struct kube_lease *l, const struct err *e)
 	if (strncmp(l->logged, e->text, ERROR_MAX - 1) == 0)
 		return;
 	str_copy(l->logged, sizeof(l->logged), e->text);
-	log_warn("kube: failed to acquire or renew the lease", LOG_S("error", e->text));
+	log_warn("kube: failed to acquire, renew or release the lease", LOG_S("error", e->text));
 }
 
 /* --- gaining and losing the lease --- */
@@ -184,8 +184,8 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 		take_lease(l, lease);
 		renewed(l);
 	} else {
-		/* Reads the Lease again: another process wrote it, or this write succeeded despite
-		 * the error. */
+		/* The next attempt reads the Lease: another process may have written it, or this
+		 * write may have succeeded despite the error. */
 		l->known = false;
 		if (status == 403 && l->creating) {
 			struct err missing = ERR_INIT;

@@ -169,7 +169,7 @@ static void start_page(struct kube_list *l)
 
 	buf_init(&query, KUBE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%d", l->count);
-	/* With a limit the server would read from etcd. */
+	/* With a limit the server may read from etcd instead of its cache. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
 	kube_path_query(&query, "labelSelector", l->labels);

@@ -6,9 +6,9 @@
  * One list and one watch of a collection; kube/informer.h keeps a collection current with both.
  *
  * A list reads a collection of any size, in pages, and each page object by object as its bytes arrive:
- * only one object is in memory. The first page is short; later pages are sized to about 8 MiB,
- * since the API server holds each page in memory. Objects of a list have no kind and apiVersion of
- * their own.
+ * only one object is in memory. The first page is short; later pages are limited to about 8 MiB,
+ * since the API server holds each page in memory. In a list, objects of built-in kinds have no kind
+ * and apiVersion of their own.
  *
  * A watch reports changes from a resourceVersion on, until the server ends it (after five to ten
  * minutes) or the connection breaks.
@@ -54,8 +54,8 @@ enum kube_change { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED, KUBE_BOOKMARK };
 struct kube_watch_ops {
 	/* called when the server has accepted the watch */
 	void (*opened)(void *arg);
-	/* The object is valid during the call. A bookmark's object has a resourceVersion and
-	 * nothing else. */
+	/* The object is valid during the call. Of a bookmark's object only the resourceVersion
+	 * is valid. */
 	void (*event)(void *arg, enum kube_change change, const struct json *object);
 	/*
 	 * Called when the watch has ended. e NULL: by the server's timeout. Status 410: the version

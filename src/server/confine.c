@@ -26,7 +26,8 @@ static bool is_there(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* Replaces path by its parent directory; returns false if the parent is "/". */
+/* Replaces path by its parent directory. Returns false, and leaves path unchanged, if the parent
+ * is "/" or path has no '/'. */
 static bool go_up(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -51,8 +52,8 @@ void confine_dir(struct confine *c, const char *path, enum sandbox_right right)
 	if (is_there(at))
 		add(c, at, right);
 	if (!is_there(path))
-		log_info("sandbox: a directory does not exist yet, access is allowed to its "
-			 "nearest existing parent instead",
+		log_info("sandbox: a directory does not exist, access is allowed to the path in "
+			 "'parent' instead",
 			 LOG_S("directory", path), LOG_S("parent", is_there(at) ? at : "none"));
 }
 

@@ -26,7 +26,7 @@
 #define SETTINGS_SANDBOX(X)                                                                        \
 	X("sandbox", OPT_CHOICE, SETTINGS_ON_OFF_LOG,                                              \
 	  "refuse system calls and files that this daemon does not need (seccomp, Landlock); "     \
-	  "log: refuse nothing, the kernel logs the system calls",                                 \
+	  "log: refuse nothing, the kernel logs the system calls that would be refused",           \
 	  sandbox, 0, 0, "on", "UNIRAIL_SANDBOX", 0)
 
 struct confine {

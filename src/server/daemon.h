@@ -16,8 +16,8 @@ struct daemon;
 
 struct daemon_ops {
 	void (*reload)(void *arg); /* called on SIGHUP, and when the settings file changes */
-	/* Called on SIGTERM and SIGINT: shuts down, then calls loop_stop(). A second signal stops
-	 * the loop at once. */
+	/* Called on SIGTERM and SIGINT: shuts down, then calls loop_stop(). A second SIGTERM or
+	 * SIGINT stops the loop at once. */
 	void (*end)(void *arg);
 };
 

@@ -199,7 +199,8 @@ static int open_port(struct ports *p, const char *listen, int number, bool metri
 	fd = ports_listen(listen, number, "health-port, metrics-port", e);
 	if (fd < 0)
 		return fd;
-	/* Set on the listening socket, from which each connection inherits it. */
+	/* Sets the buffer sizes on the listening socket, from which each connection inherits
+	 * them. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SOCKET_BUFFER}, sizeof(int));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){SOCKET_BUFFER}, sizeof(int));
 	*v = (struct port){.p = p, .fd = fd, .has_metrics = metrics};

@@ -5,9 +5,9 @@
 /*
  * TCP ports of a daemon: health for the kubelet's probes (on loopback unless configured otherwise),
  * and metrics for Prometheus. Both answer without authentication. A request with a body is refused
- * (413). A second request sent before the answer to the first is ignored: the connection closes
- * after that answer. server/http_server.h describes how connections of unknown peers compete. The
- * agent stays below 4 MB resident under any load on these ports:
+ * (413). Bytes that are received in the same read as a request and follow it are ignored, and the
+ * connection closes after the answer. server/http_server.h describes how connections of unknown
+ * peers compete. The agent stays below 4 MB resident under any load on these ports:
  * tests/hostile/netns/test_hostile_ports.py.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
@@ -22,7 +22,8 @@
 
 struct ports;
 
-/* Maximum number of descriptors used by both ports. */
+/* PORTS_CONNS_MAX: maximum number of connections of one port. PORTS_FDS_MAX: maximum number of
+ * descriptors of both ports together. */
 enum { PORTS_CONNS_MAX = 384, PORTS_FDS_MAX = 2 * PORTS_CONNS_MAX + 40 };
 
 struct ports_conf {

@@ -13,8 +13,10 @@ enum {
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
-	STEPS_MAX = 24,	  /* consecutive steps of one connection: eight requests and answers */
-	HOLD_SIZE = 1024, /* bytes; a connection with less memory is not closed to free memory */
+	/* consecutive steps of one connection; a request and its answer take at least two */
+	STEPS_MAX = 24,
+	/* bytes; a connection that holds at most this much is not closed to free memory */
+	HOLD_SIZE = 1024,
 	/* Interval of the rate check of a body. A client on a busy machine may need seconds between
 	 * its head and its body; an API server gives up after ten. */
 	RATE_MS = 8000,
@@ -61,8 +63,8 @@ static void on_timer(void *arg)
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
-	/* Reads pending bytes once more before the request is refused: timers run before
-	 * descriptors, so if the loop is late the rest of the request may have arrived. */
+	/* Reads pending bytes once more before the request is refused: the loop may be late
+	 * because other callbacks took long, so the rest of the request may have arrived. */
 	if (mid_request && !c->late && has_input(c)) {
 		c->late = true;
 		conn_set_timer(c, LAST_CHANCE_MS);
@@ -78,7 +80,9 @@ static void on_timer(void *arg)
 		conn_close(c);
 		return;
 	}
-	conn_refuse(c, 408, "timeout before the end of the request");
+	conn_refuse(c, 408,
+		    "the request was not complete at the timeout, or its body arrived "
+		    "too slowly");
 	conn_advance(c);
 }
 
@@ -196,13 +200,13 @@ static void dispatch_review(struct http_request *c)
 	c->began = now_mono_us();
 	conn_rank(c);
 	conn_set_timer(c, -1);
-	/* Stops reading; the loop still reports that the peer has closed. */
+	/* Stops reading; the loop still reports EPOLLHUP and EPOLLERR. */
 	conn_watch(c, 0);
 	c->s->handle(c->s->arg, c);
 }
 
-/* Adds n bytes to the current body and to the sum of all bodies. Returns false if the sum exceeds
- * bodies_max. */
+/* Adds n received bytes of a request (head or body) to c->body and to the sum over all
+ * connections. Returns false if the sum exceeds bodies_max. */
 static bool count_body(struct http_request *c, size_t n)
 {
 	struct http_server *s = c->s;

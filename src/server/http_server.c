@@ -22,7 +22,7 @@
 enum {
 	ACCEPT_MAX = 64,  /* connections accepted in a row */
 	REFUSED_MAX = 16, /* connections above the limit that are being sent a refusal */
-	PAUSE_MS = 50,	  /* pause after accept() failed for lack of descriptors */
+	PAUSE_MS = 50,	  /* pause after accept() failed, for instance for lack of descriptors */
 	TURN_US = 5000,	  /* time for handshakes before the loop's other callbacks run */
 };
 
@@ -474,9 +474,9 @@ static void on_drained(void *arg)
 
 	s->deadline = NULL;
 	if (s->n_conns > 0)
-		log_warn(
-			"connections closed before their answer: the time for the shutdown is over",
-			LOG_I("connections", s->n_conns));
+		log_warn("the time for the shutdown is over: closing the connections that are "
+			 "still open",
+			 LOG_I("connections", s->n_conns));
 	s->done(s->done_arg);
 }
 

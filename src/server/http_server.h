@@ -33,13 +33,13 @@
  *   3. one of a known peer, or one to which an answer is being sent that is not its last
  *   4. one that holds much memory; see held_max
  *
- * The peer of a connection is known when http_server_check() has accepted a request of this
- * connection. While unknown peers have at most an eighth of the connections, 3 comes before 2.
- * Candidates are connections that are idle, in a handshake, receiving a head, or whose answer is
- * not being read: the peer address with the most of them loses the one that has been in this state
- * longest, so one address cannot displace another. Among unknown peers, a connection that has had
- * an answer is evicted before one that has had none. A connection whose request has a complete head
- * is not evicted before the answer is ready.
+ * The peer of a connection is known when the check (http_server_check()) has returned HTTP_TAKE for
+ * a request of this connection. While unknown peers have at most an eighth of the connections, 3
+ * comes before 2. Candidates are connections that are idle, in a handshake, receiving a head, or
+ * whose answer is not being read: the peer address with the most of them loses the one that has
+ * been in this state longest, so one address cannot displace another. Among unknown peers, a
+ * connection that has had an answer is evicted before one that has had none. A connection whose
+ * request has a complete head is not evicted before the answer is ready.
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
  * from its own address: while all candidates are in this time, further connections wait in the
@@ -77,11 +77,13 @@ struct http_limits {
 	int grace_ms;
 	bool anyone; /* the peer's user id is not checked: for TCP */
 	bool secret; /* request targets are not logged */
-	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
-	 * request before its answer are ignored, and the connection closes after that answer. */
+	/* For probes and scrapes: a request with a body is refused (413); bytes that are
+	 * received in the same read as a request and follow it are ignored, and the connection
+	 * closes after the answer. */
 	bool bare;
 	size_t body_max; /* maximum body of one request; 0: HTTP1_BODY_MAX */
-	/* maximum sum of the bodies of all requests that are being read or answered; 0: no limit */
+	/* maximum sum of the bytes (heads and bodies) of all requests that are being read or
+	 * answered; 0: no limit */
 	size_t bodies_max;
 	/* Maximum sum of the buffers of all connections, in bytes; 0: no limit. While the sum is
 	 * greater, connections without TLS that hold more than a kilobyte for an incomplete head or
@@ -105,7 +107,7 @@ void http_server_use_tls(struct http_server *s, struct tls_conf *c);
 void http_server_free(struct http_server *s);
 
 /*
- * Called for each request when its head is complete, before any byte of its body is read; arg is
+ * Called for each request when its head is complete, before any byte of its body is parsed; arg is
  * the handler's. HTTP_TAKE: accept, and mark the peer as known. HTTP_TAKE_ONE: accept as the last
  * request of its connection; the peer stays unknown. Any other value is the HTTP status of the
  * refusal, whose answer contains nothing else.
@@ -128,14 +130,16 @@ void http_server_reject(struct http_server *s);
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 
-/* A request, valid until it is answered. */
+/* Returns the message of a request, valid until the request is answered or
+ * http_request_drop_msg() frees it. */
 const struct http1_msg *http_request_msg(const struct http_request *q);
 /* Returns true if the request came from a loopback address or a UNIX socket. */
 bool http_request_is_local(const struct http_request *q);
 /* Frees the message of a request that waits for its answer; the message may not be read afterwards.
  */
 void http_request_drop_msg(struct http_request *q);
-/* Returns true if the client has closed the connection. The request must still be answered. */
+/* Returns true if the connection is closed in both directions or has failed; a TCP client that
+ * has only stopped sending may still read the answer. The request must still be answered. */
 bool http_request_is_closed(const struct http_request *q);
 /* Answers the request; copies the body. The server sets `close` and `head` itself and ignores their
  * values in r. */

@@ -46,14 +46,14 @@ struct http_request {
 	size_t out_at;
 	struct http1_msg msg;
 	bool close, head, running, answered, ended, refused; /* head: the request is a HEAD */
-	/* known: http_server_check() accepted a request of this connection; shook: the queued
-	 * handshake has its turn */
+	/* known: the check (http_server_check()) returned HTTP_TAKE for a request of this
+	 * connection; shook: the queued handshake has its turn */
 	bool known, shook;
 	bool late;		/* the timeout of this phase expired with bytes still unread */
 	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
-	size_t body;		/* length of the current request's body so far */
-	size_t body_seen;	/* length of the body at the last rate check */
+	size_t body;		/* bytes received of the current request, head included */
+	size_t body_seen;	/* value of `body` at the last rate check */
 	size_t held;		/* memory of its buffers, included in the server's `held` */
 	int64_t began, body_since;
 	int64_t opened;		       /* loop time at which the connection was opened */
@@ -77,7 +77,7 @@ struct http_server {
 	int n_conns, n_refused;	    /* n_refused: number of those that are being refused */
 	/* limits.grace_ms, reduced as the kernel's queue of connections fills */
 	int64_t grace_ms;
-	size_t bodies; /* bytes of all bodies */
+	size_t bodies; /* sum of `body` of all connections */
 	size_t held;   /* bytes of all buffers */
 	/* the server iterates over its connections, so only the current one may be freed */
 	bool walks;

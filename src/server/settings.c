@@ -58,7 +58,8 @@ static int wants(const struct opt *o, const char *value, struct err *e)
 			o->arg);
 }
 
-/* For log-level also accepts "warning", which occurs in environments of Spiderpool's daemons. */
+/* For log-level also accepts "warning", "fatal" and "panic" (the last two mean "error"), and
+ * upper case, as in environments of Spiderpool's daemons. */
 static const char *choice(const struct opt *o, const char *value)
 {
 	static const char *const levels[] = {"debug", "info", "warn", "error"};

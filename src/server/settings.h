@@ -27,8 +27,9 @@
  * If settings.section is NULL, the file is not read. Strings that are not given and have no default
  * are NULL; values with the argument FILE, PATH or DIR are absolute paths.
  *
- * Any mistake is one error (kind ERR_CONF) that names the file and line, or the variable, and the
- * expected value.
+ * A mistake in the file or in a variable is one error (kind ERR_CONF) that names the file and line,
+ * or the variable, and the expected value. For a path that is not absolute, the error names only
+ * the setting. A mistake in a flag is an error of opt_parse().
  */
 
 #include "base/file.h"
@@ -126,8 +127,9 @@ const char *settings_needs_restart(const struct settings *s, const void *was, co
  * documentation and tests; returns false if there are no more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
-	const char *arg, *help; /* arg: such as "TIME"; help ends with the default in parentheses */
-	bool live;		/* can change while the daemon runs */
+	/* arg: such as "TIME"; help ends with the default, if there is one, in parentheses */
+	const char *arg, *help;
+	bool live; /* can change while the daemon runs */
 };
 bool settings_key(const struct settings *s, size_t i, struct settings_key *ret);
 

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_SPEC_ANNOTATIONS_H
 #define UNIRAIL_SPEC_ANNOTATIONS_H
 
-/* Keys of annotations and labels, except those that only one file uses, which are defined there
- * (doctor/node.c: node addresses of other CNIs). */
+/* Keys of annotations and labels. Some keys that only one file uses are defined in that file
+ * instead (doctor/node.c: node addresses that Calico, Flannel and k3s record). */
 
 /* --- annotations of networks: Multus, on pods and definitions --- */
 
@@ -37,7 +37,8 @@
 /* Labels of pools and subnets. */
 #define LABEL_POOL_CIDR	  IPAM_SPIDERNET_IO "ippool-cidr"
 #define LABEL_SUBNET_CIDR IPAM_SPIDERNET_IO "subnet-cidr"
-/* Labels of a pool that was created for an application. */
+/* Labels of a pool that was created for an application. LABEL_OWNER_SUBNET is also set on any
+ * other pool of a SpiderSubnet. */
 #define LABEL_OWNER_SUBNET    IPAM_SPIDERNET_IO "owner-spider-subnet"
 #define LABEL_OWNER_API	      IPAM_SPIDERNET_IO "owner-application-gv" /* "apps_v1" */
 #define LABEL_OWNER_KIND      IPAM_SPIDERNET_IO "owner-application-kind"
@@ -65,10 +66,10 @@
 /* Annotation of a SpiderIPBlock: the resourceVersion that the block had before OP_TOUCH
  * (block/op.h) wrote this annotation. */
 #define ANNOTATION_SEEN "unirail.io/seen"
-/* Of a SpiderEndpoint whose retained addresses migrate. ANNOTATION_REQUESTED_BY: "NODE UID" of
- * the pod that requests them, followed by " migration" if the pod's virtual machine migrates, or
- * by " refused" if the node that has them refuses. LABEL_REQUESTED_FROM: block_label() of the
- * node that is to release them. */
+/* Annotation and label of a SpiderEndpoint whose retained addresses migrate.
+ * ANNOTATION_REQUESTED_BY: "NODE UID" of the pod that requests them, followed by " migration" if
+ * the pod's virtual machine migrates, or by " refused" if the node that has them refuses.
+ * LABEL_REQUESTED_FROM: block_label() of the node that is to release them. */
 #define ANNOTATION_REQUESTED_BY "unirail.io/requested-by"
 #define LABEL_REQUESTED_FROM	"unirail.io/requested-from"
 /* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */

@@ -48,7 +48,7 @@ struct coordinator_settings {
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e);
 /*
- * Reads spec and status of a SpiderCoordinator object. On an error (kind ERR_CONF, "spec.mode is
+ * Reads spec and status of a SpiderCoordinator object. On an error (kind ERR_CONF, "spec: mode is
  * ...") *ret is unchanged.
  */
 int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,

@@ -310,4 +310,4 @@ def test_failed_exec_plugins_are_reported(pki, tmp_path, script, reason):
 def test_missing_exec_plugin_is_reported(pki, tmp_path):
     user = exec_user(tmp_path, "")
     (tmp_path / "login").unlink()
-    failed(config(tmp_path, pki, 1, user=user), "the program cannot be executed: get it from example.com")
+    failed(config(tmp_path, pki, 1, user=user), "the program cannot be executed or exited with status 127: get it from example.com")

@@ -325,7 +325,7 @@ static void on_message(struct request *q, struct nlmsghdr *h)
 		on_data(q, h);
 }
 
-/* Returns true if the datagram was a valid sequence of messages. */
+/* Handles the messages of a datagram. Returns false if it is malformed before the response ends. */
 static bool on_datagram(struct request *q, size_t n)
 {
 	struct nlmsghdr *h = (struct nlmsghdr *)q->w->buf;
@@ -404,7 +404,7 @@ int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void
 	return r < 0 ? r : outcome(&q, e);
 }
 
-/* Makes the kernel's text part of a one-line error: replaces control characters by spaces, and
+/* Prepares the kernel's text for a one-line error: replaces control characters by spaces, and
  * removes spaces and dots at the end. */
 static void one_line(char *s)
 {
@@ -439,7 +439,7 @@ static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
 	return n < (size_t)nlmsg_datalen(h) ? n : (size_t)nlmsg_datalen(h);
 }
 
-/* Parses NLMSG_ERROR or NLMSG_DONE; -EBADMSG: the message is too short. */
+/* Parses NLMSG_ERROR or NLMSG_DONE; -EBADMSG: an NLMSG_ERROR is too short. */
 static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 {
 	bool done = h->nlmsg_type == NLMSG_DONE;
@@ -490,7 +490,7 @@ static const char *remedy(const struct nl_error *reason)
 {
 	/* rtnetlink's response to a kind of link whose module could not be loaded */
 	if (reason->code == -EOPNOTSUPP && !strcasecmp(reason->text, "unknown device type"))
-		return ": load the kernel module of this kind";
+		return ": load the kernel module of this device type";
 	return "";
 }
 
@@ -606,7 +606,8 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 enum {
 	/* maximum number of messages; the ack of each takes up to 1 KiB of the receive buffer */
 	CHUNK_MESSAGES = 48,
-	CHUNK_BYTES = 64 << 10,	   /* maximum of one sendmsg() */
+	/* in bytes; a further message that would exceed it goes into the next chunk */
+	CHUNK_BYTES = 64 << 10,
 	NL_COMMIT_LOSSES_MAX = 16, /* after so many losses, messages still without ack fail */
 };
 
@@ -869,8 +870,9 @@ int nl_listen(int protocol, unsigned int group)
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
 	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
 
-	/* The kernel sends a notification to all sockets but its sender, whose address is 0. An unbound socket has this
-	 * address as well, so it must be bound. */
+	/* The kernel does not deliver a notification to the socket with the sender's port id.
+	 * The kernel's own port id is 0, like that of an unbound socket, so this socket must be
+	 * bound. */
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
 	    setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
 		return -errno;

@@ -167,7 +167,8 @@ int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *re
 	return 1;
 }
 
-/* Sets the bits of mask in the word at offset `at` if they differ, and reads them back. */
+/* Sets the bits of `mask` in the word at offset `at` to those of `value` and reads them back;
+ * does nothing if they are equal already. */
 static int set_word(struct config *c, size_t at, uint16_t mask, uint16_t value, const char *what,
 		    struct err *e)
 {
@@ -191,7 +192,7 @@ static int no_cap(const char *bdf, const char *what, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 			"set %s of '%s': Operation not supported (EOPNOTSUPP): the device has no "
-			"such capability",
+			"PCI capability with this register",
 			what, bdf);
 }
 

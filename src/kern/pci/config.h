@@ -3,9 +3,9 @@
 #define UNIRAIL_KERN_PCI_CONFIG_H
 
 /*
- * Registers of PCI configuration space that determine how fast a NIC accesses memory and GPUs, by the file `config` of
- * sysfs, like `setpci ECAP_ACS+6.w` and `setpci CAP_EXP+8.w`. Layout: PCI Express Base Specification,
- * include/uapi/linux/pci_regs.h.
+ * Registers of PCI configuration space that determine how fast a NIC accesses memory and GPUs. They
+ * are accessed through the file `config` of sysfs, like `setpci ECAP_ACS+6.w` and `setpci
+ * CAP_EXP+8.w`. Layout: PCI Express Base Specification, include/uapi/linux/pci_regs.h.
  *
  * Users other than root can read only the first 64 bytes, which contain no capabilities: -EACCES. Settings last until
  * the device is reset or the host boots. Kernel lockdown refuses writes: -EPERM.
@@ -38,13 +38,14 @@ struct pci_devctl {
 	bool relaxed;			/* relaxed ordering */
 };
 
-/* Returns 1 if the register was read, 0 if the function does not have the capability. -EBADMSG: the list of
- * capabilities is circular. */
+/* Returns 1 if the register was read, 0 if the function does not have the capability. -EBADMSG:
+ * the list of capabilities is circular, or the file `config` has fewer than 64 bytes. */
 int pci_acs_read(const struct root *r, const char *bdf, struct pci_acs *ret, struct err *e);
 int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *ret, struct err *e);
 
-/* Functions that set a register and read it back. -EIO: the register has another value afterwards.
- * -EOPNOTSUPP: the device function does not have the capability. */
+/* Functions that set a register and read it back, unless it has the value already. -EIO: the
+ * register cannot be read back, or has another value. -EOPNOTSUPP: the device function does not
+ * have the capability. */
 int pci_acs_set(const struct root *r, const char *bdf, uint16_t control, struct err *e);
 int pci_max_read_set(const struct root *r, const char *bdf, uint16_t bytes, struct err *e);
 int pci_relaxed_set(const struct root *r, const char *bdf, bool on, struct err *e);

@@ -96,9 +96,11 @@ static void put_handle(struct nl_msg *m, const char *bdf)
  * is limited. */
 static int check_bdf(const char *bdf, struct err *e)
 {
-	return strlen(bdf) < DEVLINK_NAME_MAX
-		       ? 0
-		       : err_kind(e, ERR_CONF, -EINVAL, "'%.40s...' is not a PCI address", bdf);
+	return strlen(bdf) < DEVLINK_NAME_MAX ? 0
+					      : err_kind(e, ERR_CONF, -EINVAL,
+							 "'%.40s...' is too long for a PCI "
+							 "address or a device name",
+							 bdf);
 }
 
 static int take_mode(void *msg, void *arg)

@@ -4,8 +4,9 @@
 
 /*
  * devlink's health reporters (Documentation/networking/devlink/devlink-health.rst): errors of a device ("fw_fatal" of
- * mlx5) or of one of its ports ("tx", "rx") that its driver detected, and whether it has recovered. The kernel sends
- * notifications since Linux 5.8; without them, the next list reports the same state.
+ * mlx5) or of one of its ports ("tx", "rx") that its driver detected, and whether the driver has
+ * recovered from them. The kernel sends notifications since Linux 5.8; without them, the next list
+ * reports the same state.
  */
 
 #include "kern/pci/devlink.h"
@@ -29,8 +30,9 @@ int devlink_reporter_list(struct devlink *d, struct devlink_reporter **ret, size
 /* Opens a non-blocking descriptor that receives the notifications. -EOPNOTSUPP: the kernel reports no multicast group
  * for them. */
 int devlink_watch_open(const struct devlink *d, int *fd, struct err *e);
-/* Returns 1 with the new state of a reporter, 0 if no notification is waiting; -ENOBUFS: some were lost, list the
- * reporters again. Skips other notifications, and messages whose sender is not the kernel. */
+/* Returns 1 with the new state of a reporter, 0 if no notification is waiting or the read fails;
+ * -ENOBUFS: some were lost, list the reporters again. Skips other notifications, and messages
+ * whose sender is not the kernel. */
 int devlink_watch_next(const struct devlink *d, int fd, struct devlink_reporter *ret);
 /* Parses one datagram of the multicast group; false: it contains no state of a reporter. */
 bool devlink_report_parse(const struct devlink *d, struct span datagram,

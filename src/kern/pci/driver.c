@@ -130,8 +130,8 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 	return code < 0 ? cannot_bind(&d, driver, code, e) : 0;
 }
 
-/* Sets the driver override: from then on only `driver` may bind to the function. driver NULL:
- * clears it, so that any driver that matches may bind. */
+/* Sets the driver override: from then on only `driver` may bind to the PCI function. driver
+ * NULL: clears the override, so that any driver that matches may bind. */
 static int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
 {
 	/* an empty line clears the override: driver_set_override() of the kernel */
@@ -166,7 +166,9 @@ static int rebind(const struct root *r, struct pci_dev *d, const char *driver, s
 	}
 	if (!d->driver[0])
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"find a driver for '%s': no loaded module matches it", d->bdf);
+				"find a driver for '%s': no loaded driver matches it, or the "
+				"driver failed to probe it",
+				d->bdf);
 	return 0;
 }
 

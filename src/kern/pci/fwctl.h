@@ -8,8 +8,8 @@
  *
  * Structures and numbers: include/uapi/fwctl/fwctl.h and mlx5.h of Linux 6.15; commands and registers:
  * include/linux/mlx5/mlx5_ifc.h, drivers/net/ethernet/mellanox/mlx5/core/lib/nv_param.c, mstflint's mlxconfig_host.db.
- * Commands that change a setting have the scope CONFIGURATION, commands that read DEBUG_READ_ONLY; neither scope taints
- * the kernel.
+ * A command that changes a setting has the scope CONFIGURATION, a command that reads one has the
+ * scope DEBUG_READ_ONLY; neither scope taints the kernel.
  */
 
 #include "base/file.h"
@@ -24,8 +24,8 @@ struct fwctl {
 	char name[80]; /* for error messages: "0000:3b:00.0 (fwctl0)" */
 };
 
-/* -ENODEV (kind ERR_UNAVAILABLE): the function has no fwctl device, because the kernel is older
- * than Linux 6.15 or the module mlx5_fwctl is not loaded. */
+/* -ENODEV (kind ERR_UNAVAILABLE): the PCI function has no fwctl device. Either the kernel is
+ * older than Linux 6.15, the module mlx5_fwctl is not loaded, or the device is not an mlx5 NIC. */
 int fwctl_open(struct fwctl *f, const struct root *r, const char *bdf, struct err *e);
 void fwctl_close(struct fwctl *f);
 #define auto_fwctl __attribute__((cleanup(fwctl_close)))

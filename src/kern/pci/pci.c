@@ -78,8 +78,8 @@ static bool pci_read_num(const struct root *r, const char *bdf, const char *attr
 	       num_i64(span_of(line), -1, INT32_MAX, ret) == 0;
 }
 
-/* Reads the last part of a symbolic link's target. Returns 1, or 0 (and "") if there is no such link; negative: it
- * could not be read. */
+/* Reads the last part of a symbolic link's target. Returns 1, or 0 (and "") if there is no such
+ * link, `bdf` is not an address or the part is too long; negative: the link could not be read. */
 static int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret,
 			 size_t size, struct err *e)
 {
@@ -198,7 +198,8 @@ static int by_number(const void *a, const void *b)
 	return (x->vf > y->vf) - (x->vf < y->vf);
 }
 
-/* Returns 1 if the attribute of the PF is a link to a VF ("virtfn3"), else 0. */
+/* Returns 1 if the attribute of the PF is a link to a VF ("virtfn3"), 0 if not; negative: the
+ * link could not be read. */
 static int read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret,
 		   struct err *e)
 {
@@ -399,7 +400,8 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 	if (code < 0 || (!pci_bdf_ok(base) && !is_auxiliary(r, base)) ||
 	    !str_copy(ret, PCI_NAME_MAX, base))
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"%s '%s' has no PCI or auxiliary device as parent",
+				"%s '%s' does not exist, or has no PCI or auxiliary device as "
+				"parent",
 				children[what].name, name);
 	return 0;
 }

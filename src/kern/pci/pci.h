@@ -47,15 +47,15 @@ struct pci_path {
 };
 
 bool pci_bdf_ok(const char *s);
-/* Returns whether the driver is one of the SR-IOV device plugin's list of drivers for user space:
- * "vfio-pci", "uio_pci_generic", "igb_uio". The function then has no netdev. */
+/* Returns whether the driver is in the SR-IOV CNI plugin's list of drivers for user space:
+ * "vfio-pci", "uio_pci_generic", "igb_uio". A PCI function with such a driver has no netdev. */
 bool pci_driver_is_dpdk(const char *driver);
 
 /* Reads a function. -ENODEV: it does not exist. An attribute that it does not have is 0, "" or
  * -1. */
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e);
-/* Lists all functions, sorted by address. Skips a function that cannot be read, because it was
- * removed meanwhile. The caller frees the list. */
+/* Lists all functions, sorted by address. Skips a function that cannot be read, for example
+ * because it was removed meanwhile. The caller frees the list. */
 int pci_list(const struct root *r, struct pci_dev **ret, size_t *n, struct err *e);
 /* Lists the VFs of a PF, sorted by number; the caller frees the list. */
 int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_t *n,
@@ -76,9 +76,9 @@ int pci_children(const struct root *r, const char *device, enum pci_child what, 
 const char *pci_child_name(enum pci_child what); /* name for error messages: "network device" ... */
 /* Lists the auxiliary devices of the function: "mlx5_core.rdma.0", "mlx5_core.sf.4". */
 int pci_auxiliary(const struct root *r, const char *bdf, char ***names, size_t *n, struct err *e);
-/* Returns the parent device of a netdev or RDMA device (what: PCI_NETDEV or PCI_RDMA): an address
- * or the name of an auxiliary device. -ENODEV: it has no parent (macvlan, soft-RoCE), or does not
- * exist. */
+/* Returns the parent device of a netdev or RDMA device (what: PCI_NETDEV or PCI_RDMA): an
+ * address or the name of an auxiliary device. -ENODEV: it does not exist, or its parent is
+ * neither (macvlan, soft-RoCE, virtio). */
 int pci_of(const struct root *r, enum pci_child what, const char *name,
 	   char ret[static PCI_NAME_MAX], struct err *e);
 
@@ -88,8 +88,8 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
  * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no
  * VF is disturbed; otherwise writes 0 first (the kernel requires it), which destroys the existing
  * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY: the error names
- * the cause. Can take several seconds; drivers may bind to the VFs only after the function has
- * returned (wait for that with kern/pci/uevent.h).
+ * the cause. Can take several seconds; when the function returns, drivers may not have bound to the
+ * VFs yet (wait for them with kern/pci/uevent.h).
  */
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e);
 /* Unbinds a function from its driver. Success as well if the function is not bound. */

@@ -16,7 +16,8 @@
 
 enum {
 	DATAGRAM_MAX = 8192, /* the kernel's buffer for an event has 2 KiB (UEVENT_BUFFER_SIZE) */
-	ROOM = 1 << 20,	     /* room for the thousands of events of 128 new VFs */
+	/* receive buffer in bytes, for the thousands of events of 128 new VFs */
+	ROOM = 1 << 20,
 	/* interval of checks without an event: in a user namespace some events are not delivered */
 	RECHECK_MS = 1000,
 };

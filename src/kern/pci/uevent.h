@@ -6,8 +6,8 @@
  * Kernel events of devices that are added or removed (NETLINK_KOBJECT_UEVENT, group 1: the kernel's
  * own, not udev's), and waiting for them. To avoid a race, open the socket first, then make the
  * change (bind a driver), then call uevent_wait(), which checks once before it waits. A socket
- * receives netdev events only of its own network namespace, and all other events only if it was
- * opened in the initial namespace.
+ * receives the events of netdevs and RDMA devices only of its own network namespace, and all other
+ * events only if the initial user namespace owns this network namespace.
  */
 
 #include "kern/pci/pci.h"

@@ -41,8 +41,8 @@ size_t ndp_write(const struct ndp *m, uint8_t out[static NDP_BYTES_MAX]);
 int ndp_read(struct span packet, uint8_t lladdr_len, struct ndp *ret);
 
 struct ipaddr ndp_solicited_node(const struct ipaddr *a);
-/* Returns the MAC address of a multicast group: 33:33:... (RFC 2464); on IPoIB the GID of the group
- * with scope and PKey of the link's broadcast address (RFC 4391 section 4). */
+/* Returns the MAC address of a multicast group: 33:33:... (RFC 2464); on IPoIB 00:ff:ff:ff and
+ * the GID of the group with scope and PKey of the link's broadcast address (RFC 4391 section 4). */
 struct mac ndp_multicast_mac(const struct ipaddr *group, const struct mac *broadcast);
 
 /* Classifies a packet. `from`: sender of the frame; len 0: the link type does not report it

@@ -40,12 +40,11 @@ int packet_link_usable(const struct packet_link *l, const char *ifname, struct e
 {
 	if (l->arptype != ARPHRD_ETHER && l->arptype != ARPHRD_INFINIBAND)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"probe on '%s': ARP and NDP are not supported on links of type "
-				"%u",
+				"link '%s': ARP and NDP are not supported on links of type %u",
 				ifname, l->arptype);
 	if (l->flags & IFF_NOARP)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"probe on '%s': the link is set to use no ARP (NOARP)", ifname);
+				"link '%s' is set to use no ARP (NOARP)", ifname);
 	return 0;
 }
 
@@ -285,8 +284,7 @@ static int packet_filter(int fd, int family, const struct packet_watch *w, size_
 	return 0;
 }
 
-/* Lists the links with the broadcast address, which struct link (kern/net/link.h) does not
- * contain. */
+/* --- list of links with the broadcast address, which struct link (kern/net/link.h) lacks --- */
 
 struct list {
 	struct packet_link *v;

@@ -55,7 +55,8 @@ struct run {
 };
 
 enum {
-	/* retry interval while a link refuses packets, or waits for its carrier */
+	/* retry interval while a link refuses packets, or has had no carrier for less than
+	 * LONG_MS */
 	RETRY_MS = 10,
 	LONG_MS = 1000,	   /* time without carrier after which the link is polled less often */
 	HEAR_AT_ONCE = 64, /* packets read from a socket before other events are handled */
@@ -273,7 +274,7 @@ static void step(void *arg)
 		send_next(j);
 	else if (j->stage == PROBING)
 		finish_conflict_free(j);
-	/* all requests to the gateway are sent: waits for a late reply until the time limit */
+	/* ASKING, and all requests are sent: a late reply or the time limit ends the probe */
 }
 
 static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
@@ -404,7 +405,7 @@ int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n,
 }
 
 /* Returns whether a round is left, and the time suffices to send all its tries and to wait for a
- * reply to the last one: a round with less time would fail. */
+ * reply to the last one: a round with less time could fail. */
 bool probe_round_left(const struct probe_rounds *r)
 {
 	const struct probe_limits *l = &r->limits;

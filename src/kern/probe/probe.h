@@ -50,7 +50,7 @@ struct probe {
 	enum probe_state state;
 	/* PROBE_CONFLICT: MAC of the other host; PROBE_OK: MAC of the gateway, if it was tested */
 	struct mac other;
-	int64_t carrier_us;  /* time spent waiting for carrier */
+	int64_t carrier_us;  /* sum of the waits for the carrier that ended with a carrier */
 	int64_t conflict_us; /* time spent on the conflict test */
 	int64_t gateway_us;  /* from the first request to the gateway to its reply or the limit */
 	int sent;	     /* packets */
@@ -61,7 +61,8 @@ struct probe_limits {
 	int tries;	 /* default 3 */
 	int interval_ms; /* default 100 */
 	int total_ms;	 /* default 1000; for both tests together, after the carrier is there */
-	/* default 10000; for all waits of a link for its carrier together, not counted in total_ms */
+	/* default 10000; counted from the start of probe_run(): a link must have its carrier
+	 * within this time, also if it loses the carrier during the test */
 	int carrier_ms;
 };
 #define PROBE_LIMITS_INIT                                                                          \
@@ -87,8 +88,10 @@ int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n,
 /* Returns whether a round is left and there is time for it. */
 bool probe_round_left(const struct probe_rounds *r);
 
-/* Sets e to one line for the log and the CNI error: "rail net1: ip conflict: pod's interface net1 with an conflicting
- * ip 10.0.0.2, 10.0.0.2 is located at 0a:..." or "gateway 10.0.0.1 is unreachable". */
+/* Sets e to one line for the log and the CNI error: "rail net1: ip conflict: pod's interface
+ * net1 with an conflicting ip 10.0.0.2, 10.0.0.2 is located at 0a:...", "rail net1: gateway
+ * 10.0.0.1 is unreachable", or "rail net1: " and .reason. PROBE_NONE and PROBE_OK leave e
+ * unchanged. */
 void probe_describe(const struct probe *p, struct err *e);
 
 struct announce {

@@ -24,9 +24,9 @@ struct gid {
 
 /*
  * Finds the RoCE v2 GID of an address on any port of the device, for the netdev named `ndev`; on
- * InfiniBand entry 0 of the first port, for any address. sys: the root of /sys, or another mount of
- * sysfs (netns_sysfs()); dir: "/sys", or "" for such a mount. Returns 1 if found, 0 if not (yet);
- * negative: the device cannot be read.
+ * InfiniBand entry 0 of the first port, for any address. sys: the root directory that contains
+ * /sys, or a mount of sysfs itself (netns_sysfs()); dir: "/sys", or "" if sys is a mount of sysfs.
+ * Returns 1 if found, 0 if not (yet); negative: the device cannot be read.
  */
 int gid_find(const struct root *sys, const char *dir, const char *device,
 	     const struct ipaddr *address, const char *ndev, struct gid *ret, struct err *e);

@@ -61,8 +61,8 @@ int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err 
 void rdma_sysfs_fill(const struct root *r, struct rdma_dev *d);
 /* Sets d->reason for a device that libibverbs does not list. */
 void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d);
-/* Queries libibverbs: in_verbs, link layer, MTU, GIDs; sets d->reason if a device cannot be
- * opened. */
+/* Sets from libibverbs, for each device of the list: in_verbs, and the link layer, MTU and GID
+ * count of its ports. Sets reason if libibverbs cannot open the device. */
 void rdma_verbs_fill(struct rdma_dev *list, size_t n);
 
 #endif

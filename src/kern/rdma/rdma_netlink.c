@@ -341,7 +341,7 @@ int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const ch
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"rename RDMA device '%s' to '%s': not a device name: expected 1 to 63 "
-			"printable ASCII characters without space, '/' and '%%'",
+			"printable ASCII characters without space, '/' and '%%', not '.' or '..'",
 			name, to);
 	m = rdma_request(RDMA_NLDEV_CMD_SET, NLM_F_ACK);
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
@@ -425,8 +425,8 @@ int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_
 		free(c.v);
 	if (r == -EINVAL || r == -EOPNOTSUPP)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"read counters of RDMA device %u port %u: no such port, or its "
-				"driver has no hardware counters",
+				"read counters of RDMA device %u port %u: no such device or "
+				"port, or the driver has no hardware counters",
 				index, port);
 	if (r < 0)
 		return err_wrap(e, r, "read counters of RDMA device %u port %u", index, port);

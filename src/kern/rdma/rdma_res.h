@@ -20,7 +20,7 @@ enum rdma_res_kind {
 };
 
 struct rdma_res {
-	uint32_t id;   /* number of the QP ...; 0: not reported */
+	uint32_t id;   /* number of the object (QP number, CQ number ...); 0: not reported */
 	uint32_t port; /* number of the port; 0: not bound to a port */
 	/* 0: owned by the kernel, see .owner, or by a process of another PID namespace */
 	uint32_t pid;
@@ -34,8 +34,8 @@ struct rdma_count {
 	uint64_t value;
 };
 
-/* Lists the objects of one kind. -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux
- * 5.15). */
+/* Lists the objects of one kind. -EINVAL: there is no such device, or the kernel does not list
+ * this kind (CTX: before Linux 5.15). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
 /*
@@ -46,7 +46,7 @@ int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
 		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e);
 /* Lists the hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...). -EOPNOTSUPP:
- * there is no such port, or its driver has none. */
+ * there is no such device or port, or the driver has no counters. */
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e);
 

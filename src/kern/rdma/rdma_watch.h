@@ -23,7 +23,7 @@ struct rdma_event {
 	char netdev[16]; /* "": not reported */
 };
 
-/* Opens a non-blocking socket in the caller's namespace that receives the group. */
+/* Opens a non-blocking socket in the caller's namespace that receives these notifications. */
 int rdma_watch_open(int *fd, struct err *e);
 /* Returns 1 with an event, 0 if none is waiting, -ENOBUFS if some were lost: list the devices
  * again. Ignores malformed messages, and those whose sender is not the kernel. */

@@ -9,7 +9,7 @@
  * ECN by priority		/sys/class/net/IF/ecn/roce_{np,rp}/enable/P	firmware: fwctl (kern/pci/fwctl.h)
  * DSCP and priority of CNPs	/sys/class/net/IF/ecn/roce_np/cnp_*		debugfs mlx5/BDF/cc_params/np_cnp_*
  * traffic class of all QPs	/sys/class/infiniband/DEV/tc/1/traffic_class	none: the application sets it (NCCL_IB_TC)
- * RoCE mode and ToS of RDMA-CM	configfs rdma_cm/DEV/ports/P (both)
+ * RoCE mode and ToS of RDMA-CM	configfs rdma_cm/DEV/ports/PORT (both drivers)
  */
 
 #include "base/file.h"
@@ -26,7 +26,8 @@ enum roce_param {
 	ROCE_PARAMS,
 };
 
-/* A port. A name is "" if there is no netdev, RDMA device or PCI address; its parameters then have no file. */
+/* A port of a NIC. A name is "" if the port has none; roce_param_path() then finds no file below
+ * that name. */
 struct roce_port {
 	const char *netdev, *device, *bdf;
 };

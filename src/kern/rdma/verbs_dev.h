@@ -43,7 +43,7 @@ const char *verbs_name(const struct verbs_dev *d);
 int verbs_events_fd(struct verbs_dev *d, struct err *e);
 int verbs_event_next(struct verbs_dev *d);
 int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, struct err *e);
-/* Lists the used entries of all ports; the caller frees the list. */
+/* Lists the used entries of the GID tables of all ports; the caller frees the list. */
 int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct err *e);
 /* returns a name, "IB", "RoCE v1", "RoCE v2" */
 const char *verbs_gid_type_name(enum verbs_gid_type t);

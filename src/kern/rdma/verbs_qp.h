@@ -27,7 +27,7 @@ struct verbs_end {
 
 struct verbs_qp_conf {
 	uint32_t port, mtu;
-	int gid_index; /* -1: none; InfiniBand uses the LID */
+	int gid_index; /* -1: no GID, InfiniBand only: packets are routed by LID alone */
 	bool ethernet;
 	uint16_t lid;
 	uint8_t gid[16];

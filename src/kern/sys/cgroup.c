@@ -13,8 +13,10 @@ enum {
 	/* levels of directories to search: 4 that the kubelet may create
 	 * (kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod), and 2 in reserve */
 	DEPTH_MAX = 6,
-	PODS_MAX = 4096,   /* further pods are ignored; a kubelet runs at most 110 to 500 */
-	TEXT_MAX = 1 << 20 /* one line per RDMA device */
+	PODS_MAX = 4096, /* further pods are ignored; a kubelet runs at most 110 to 500 */
+	/* maximum size in bytes of rdma.max and rdma.current, which have one line per RDMA
+	 * device */
+	TEXT_MAX = 1 << 20
 };
 
 #define RDMA_V1 CGROUP_DIR "/rdma"
@@ -29,7 +31,8 @@ static bool is_uid(const char *s, size_t n)
 	return n > 0 && n < CGROUP_UID_MAX && strspn(s, chars) >= n;
 }
 
-/* Reads the UID from "pod1f0c-..." or "kubepods-burstable-pod1f0c_....slice", in which systemd replaces '-' by '_'. */
+/* Reads the UID from "pod1f0c-..." or "kubepods-burstable-pod1f0c_....slice", in which the
+ * kubelet has replaced '-' by '_'. */
 static bool pod_of_name(const char *name, char ret[static CGROUP_UID_MAX])
 {
 	const char *slice = strstr(name, ".slice"), *at = strstr(name, "-pod");

@@ -51,7 +51,7 @@ int netns_open(const char *path, int *ret, struct err *e)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fail(e, -errno, "open network namespace", path);
-	/* /proc/self/status and PID namespaces have the same filesystem magic */
+	/* check_magic() also accepts other files: /proc/self/status, or a PID namespace */
 	type = ioctl(fd, NS_GET_NSTYPE);
 	if (type < 0 && errno != ENOTTY)
 		return fail(e, -errno, "get the type of network namespace", path);

@@ -241,8 +241,8 @@ static const struct {
 #undef OTHER
 };
 
-/* System calls that fail with an error instead of SIGSYS: musl blocks all signals around them, so
- * SIGSYS would end the process without a line in the log. */
+/* System calls that, if the mode's list refuses them, fail with EPERM instead of SIGSYS: musl
+ * blocks all signals around them, so SIGSYS would end the process without a line in the log. */
 static const int silent[] = {
 	SYS_clone,     SYS_setuid,    SYS_setgid,   SYS_setgroups,
 	SYS_setresuid, SYS_setresgid, SYS_setreuid, SYS_setregid,

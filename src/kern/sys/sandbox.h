@@ -50,8 +50,8 @@ struct sandbox_path {
 /* Restricts this process to the paths. *abi: the kernel's version of Landlock. With version 2 or
  * later the process can rename files between directories; with 4 or later it can no longer bind TCP
  * ports; with 6 or later it can no longer send signals to processes, or connect to abstract UNIX
- * sockets, outside of the sandbox. -EOPNOTSUPP: the kernel has no Landlock (before Linux 5.13, or
- * not in its lsm= list). */
+ * sockets, outside of the sandbox. -EOPNOTSUPP: the kernel has no Landlock (before Linux 5.13,
+ * or not in its lsm= list), or the container runtime's seccomp profile refuses it. */
 int sandbox_paths(const struct sandbox_path *v, size_t n, int *abi, struct err *e);
 
 #endif

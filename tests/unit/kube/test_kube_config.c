@@ -118,7 +118,7 @@ static void test_incomplete_and_unsupported_kubeconfigs_are_refused(void **state
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: QQ==}",
 		"user 'u': client-certificate and client-key must be set together");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: '*'}",
-		"user 'u': client-key-data is not base64");
+		"user 'u': client-key-data is not base64 of a text (PEM)");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {exec: {command: x, apiVersion: v1}}",
 		"user 'u': exec.apiVersion is 'v1', expected client.authentication.k8s.io/v1");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x', "
