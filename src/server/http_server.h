@@ -37,9 +37,9 @@
  * a request of this connection. While unknown peers have at most an eighth of the connections, 3
  * comes before 2. Candidates are connections that are idle, in a handshake, receiving a head, or
  * whose answer is not being read: the peer address with the most of them loses the one that has
- * been in this state longest, so one address cannot displace another. Among unknown peers, a
- * connection that has had an answer is evicted before one that has had none. A connection whose
- * request has a complete head is not evicted before the answer is ready.
+ * been in this state longest, so one address cannot displace another. Of the connections of
+ * one unknown peer, an idle one that has had an answer is evicted before one that has had none. A
+ * connection whose request has a complete head is not evicted before the answer is ready.
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
  * from its own address: while all candidates are in this time, further connections wait in the
@@ -49,8 +49,7 @@
  * With a certificate the server speaks TLS, with HTTP/1.1 inside, whatever else a client offers
  * (ALPN). A handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they
  * are computed round-robin over peer addresses, and other callbacks of the loop run in between.
- * Addresses of which a request has been accepted come first. With TLS, a rejected connection is
- * closed without a message.
+ * Addresses of known peers come first. With TLS, a rejected connection is closed without a message.
  *
  * Refusals and failed handshakes are logged with the peer's address, rate-limited (base/log.h).
  */

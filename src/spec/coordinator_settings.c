@@ -209,8 +209,8 @@ static int unknown(const char *key, struct err *e)
 	return ini_unknown_key(key, names, ARRAY_LEN(names), e);
 }
 
-/* Sets the value of one key of the file; a list key appends. -ENOENT: no such key, e is
- * unchanged. */
+/* Sets the value of one key of the file or of a SpiderCoordinator; a list key appends. -ENOENT:
+ * no such key, e is unchanged. */
 static int coordinator_settings_put(struct coordinator_settings *s, const char *key,
 				    const char *value, struct err *e)
 {
@@ -331,11 +331,11 @@ void coordinator_settings_json(const struct coordinator_settings *s, struct json
 	jo_end_obj(o);
 }
 
-/* Reading a SpiderCoordinator object: each value is converted to the text of the settings file. */
+/* --- reading a SpiderCoordinator: each value becomes text as in the settings file --- */
 
 static int wrong(const struct json *v, const char *place, struct err *e)
 {
-	return json_wants(v, place, "a string, a number, true or false", e);
+	return json_wants(v, place, "a string, an integer, true or false", e);
 }
 
 /* Appends the value to `ret` as in the settings file. */
@@ -355,7 +355,7 @@ static int value_text(const struct json *v, const char *place, struct buf *ret, 
 	default: return wrong(v, place, e);
 	}
 	if (!json_string(json_get(v, "dst")) || !json_string(json_get(v, "gw")))
-		return json_wants(v, place, "the strings 'dst' and 'gw'", e);
+		return json_wants(v, place, "an object with the strings 'dst' and 'gw'", e);
 	buf_printf(ret, "%s via %s", json_string(json_get(v, "dst")),
 		   json_string(json_get(v, "gw")));
 	return 0;

@@ -20,8 +20,8 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* own_ns is "default" if no setting names it. Without the annotation "default" is not
-	 * trusted. */
+	/* own_ns is "default" if no setting names unirail's namespace. Without the annotation
+	 * "default" is not trusted. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -48,8 +48,7 @@ static bool is_nodes(const char *type)
 	       strcmp(type, "ifacer") == 0;
 }
 
-/* Plugins of unirail, and plugins of containernetworking that delegate to an IPAM plugin or change
- * an interface. */
+/* Plugins of unirail and of other projects that are not IPAM plugins. */
 bool definition_is_interface_plugin(const char *type)
 {
 	static const char *const types[] = {
@@ -183,9 +182,10 @@ static int check_type(const struct walk *w, const char *type, const char *outer,
 	if (!*type)
 		return 0; /* not reported, because the parser reports a missing type */
 	if (mode != IS_OTHER && !name_ok(type))
-		return REFUSE(
-			w, "%s is '%.*s', expected a plugin's name: letters, digits, '_', '.', '-'",
-			w->place, SHOWN, type);
+		return REFUSE(w,
+			      "%s is '%.*s', expected a plugin's name: letters, digits, '_', '.', "
+			      "'-', the first a letter or digit",
+			      w->place, SHOWN, type);
 	if (is_nodes(type))
 		return REFUSE(w, "%s is '%.*s', which acts on the node itself: " REMEDY, w->place,
 			      SHOWN, type);
@@ -246,11 +246,14 @@ static int check_member(struct walk *w, const char *key, const struct json *v, c
 
 	if (!is_ascii(key))
 		return REFUSE(w, "%s is not a key of a plugin: expected ASCII", w->place);
-	if (strcasecmp(key, "type") == 0 && json_string(v))
-		return check_type(w, json_string(v), outer, mode);
+	if (strcasecmp(key, "type") == 0 && json_string(v)) {
+		int r = check_type(w, json_string(v), outer, mode);
+
+		return r < 0 || mode != IS_OTHER ? r : check_text(w, json_string(v));
+	}
 	if (k)
 		return check_host_key(w, k, v);
-	if (strcasecmp(key, "kernelpath") == 0)
+	if (strcasecmp(key, "kernelpath") == 0 && json_string(v))
 		return 0;
 	return check_value(w, v, type, mode_of(key));
 }

@@ -27,8 +27,9 @@
  *	any value	that is an absolute path, or begins with unix: or file: (except of kernelpath, which names a NIC)
  *	any key		that is not ASCII: Go matches some non-ASCII letters with ASCII letters
  *
- * Called by the controller when a SpiderMultusConfig is admitted, and by the node for each
- * definition that the agent names. What remains possible is in deploy/README.md, Threat model.
+ * Called by the controller when a SpiderMultusConfig is admitted, by the node for each definition
+ * that the agent names, and by `unirail lint` and `unirail migrate`. What remains possible is in
+ * deploy/README.md, Threat model.
  */
 
 #include "base/err.h"
@@ -48,7 +49,8 @@ struct definition_rules {
 };
 
 /* Checks a definition. config: a plugin or a list of plugins. If the definition is refused,
- * returns -EPERM with kind ERR_CONF: "plugins[0].type is 'multus', ...". */
+ * returns -EPERM with kind ERR_CONF ("plugins[0].type is 'multus', ..."), or the error of
+ * installed(). */
 int definition_check(const struct json *config, const struct definition_rules *r, struct err *e);
 
 /*
@@ -57,8 +59,8 @@ int definition_check(const struct json *config, const struct definition_rules *r
  */
 int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
 
-/* Returns whether the plugin `type` creates or changes interfaces. Such a plugin must not be an
- * ipam.type: it would get the same configuration and execute ipam.type, which is itself, without
+/* Returns whether `type` is a known plugin that is not an IPAM plugin. Such a plugin must not be
+ * an ipam.type: if it calls ipam.type, it executes itself with the same configuration, without
  * end. */
 bool definition_is_interface_plugin(const char *type);
 

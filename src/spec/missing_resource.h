@@ -23,8 +23,8 @@ struct missing_resource {
 	char *resource, *suggestion; /* NULL: none */
 };
 
-/* Returns the value of the annotation, which the caller frees; suggestion may be NULL. NULL:
- * `resource` is not a valid name. */
+/* Returns the value of the annotation, which the caller frees, or NULL if `resource` is not a
+ * valid name. suggestion NULL: none. */
 char *missing_resource_text(const char *resource, const char *suggestion);
 /*
  * Reads the value, which any user with access to the object may have written; text NULL: no
@@ -35,8 +35,8 @@ bool missing_resource_read(const char *text, struct missing_resource *ret);
 void missing_resource_done(struct missing_resource *m);
 
 /*
- * Returns the name of the list most similar to `name`: the same name with another prefix, or with a
- * typing error. NULL: no name is similar. The list is sorted bytewise.
+ * Returns the entry of the list that is most similar to `name`: the same name with another prefix,
+ * or with a typing error. NULL: no name is similar. The list is sorted bytewise.
  */
 const char *missing_resource_suggest(const char *name, const char *const *list, size_t n);
 

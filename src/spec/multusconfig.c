@@ -46,8 +46,10 @@ const char *multus_nad_name(const struct json *smc)
 #define VLAN .min = 0, .max = 4094, .is_vlan = true
 
 /*
- * A field, and the blocks that have it; `kind` JSON_NULL: no default. Without `choices` and `max`
- * any value is valid. The fields of a block get their defaults, and are checked, in this order.
+ * A field, and the blocks that have it; `kind` JSON_NULL: no default. Two names of blocks are for
+ * defaults only: spidercoordinator (the spec of a SpiderCoordinator), and coordinator-new
+ * (spec.coordinator, if the object was sent without it). Without `choices` and `max` any value is
+ * valid. The fields of a block get their defaults, and are checked, in this order.
  */
 static const struct field {
 	const char *blocks, *key;

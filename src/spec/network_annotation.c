@@ -33,7 +33,7 @@ static int bad_ifname(const char *name, struct err *e)
 
 /* --- the list form of the annotation --- */
 
-/* Returns whether the text has the characters of a DNS label; its length is not limited. */
+/* Returns whether the text has the form of a DNS label; its length is not limited. */
 static bool is_label(const char *s)
 {
 	const char *const alnum = "abcdefghijklmnopqrstuvwxyz0123456789";

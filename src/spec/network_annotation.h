@@ -22,7 +22,7 @@ struct network_request {
 	const char *mac, *guid;	  /* guid: InfiniBand GUID */
 	/* id of the requested device; agent/network/plan.h decides whether it is used */
 	const char *device_id;
-	struct json_strs ips;	      /* an address, or one with its prefix length */
+	struct json_strs ips;	      /* addresses, with or without a prefix length */
 	struct json_strs routes;      /* default-route: gateways */
 	const struct json *ports;     /* portMappings: an array */
 	const struct json *bandwidth; /* an object */

@@ -328,8 +328,8 @@ static bool identity_in_group(const char *api, const char *group)
 	return api && strncmp(api, group, n) == 0 && api[n] == '/';
 }
 
-/* Returns the machine's name: that of the owner, or for a virt-launcher pod without an owner that
- * of KubeVirt's annotation or label. NULL: the pod belongs to no machine. */
+/* Returns the machine's name: the owner's name or, for a virt-launcher pod without an owner, the
+ * value of KubeVirt's annotation or label. NULL: the pod belongs to no machine. */
 static const char *machine_of(const struct pod_facts *p)
 {
 	const char *name = NULL;

@@ -377,8 +377,8 @@ static int entry_for(const struct pod_pools_facts *f, const struct annotation *n
 	if ((size_t)at >= l->n)
 		return annotation_error(
 			n, e,
-			"it has %zu entries, and interface %s is the pod's number %d that "
-			"gets addresses: add an entry for it",
+			"it has %zu entries, and interface %s is number %d of the pod's "
+			"interfaces that get addresses: add an entry for it",
 			l->n, nic->ifname, at + 1);
 	*ret = &l->v[at];
 	return 0;

@@ -112,8 +112,9 @@ int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *
 /*
  * Adds each route to the first interface of the pod whose subnet contains the route's gateway,
  * after the routes of the interface's pool and before the default route. `had`: addresses of the
- * interfaces that the pod had before these allocations; a route to one of them is skipped, since
- * the interface got the route then. Returns the number of routes that have no interface yet.
+ * interfaces that the pod had before these allocations; a route whose gateway is in the subnet of
+ * one of them is skipped, since that interface got the route with its address. Returns the number
+ * of routes that have no interface yet.
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
 		       struct ip_allocation *allocations, size_t n_allocations);

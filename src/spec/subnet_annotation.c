@@ -129,7 +129,7 @@ static int read_number(const struct labels *l, struct auto_pool_request *w, stru
 			e, ERR_CONF, -EINVAL,
 			"annotation '" ANNOTATION_POOL_NUMBER
 			"': invalid input '%s', expected a number of addresses such as 5, or +2 "
-			"for 2 more than there are pods",
+			"for 2 more than there are pods; at most 1048576",
 			text);
 	w->number = (uint32_t)n;
 	return 0;

@@ -19,7 +19,8 @@ struct resolve {
 	void *arg;
 };
 
-/* lookup() runs in the child: it prints one address per line, or "!" and the error. */
+/* print_address() and lookup() run in the child, which prints one address per line, or "!" and
+ * the error. */
 static void print_address(const struct sockaddr *sa)
 {
 	struct ipaddr a = {0};

@@ -3,9 +3,10 @@
  *	fleet DIR POOLS FIRST COUNT [idle=MS] [cut] [shared]
  *
  * COUNT nodes from number FIRST on, with state below DIR, pools as in the directory POOLS and the API server
- * of $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. For the other
- * operands see struct fleet. Reads commands from standard input, one per line, and answers stat, times and
- * reason with one line, the others with ".":
+ * of $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. For
+ * the other operands see struct fleet. NODE is the name of a node, "n" and its number; in a command
+ * it is the index of the node in this process, from 0. Reads commands from standard input, one per
+ * line, and answers stat, times and reason with one line, the others with ".":
  *
  *	expect		   notifies every node that it will use every pool
  *	add NODE PODS	   creates pods on a node ("*": on each), one after the other, the nodes in turn

@@ -38,7 +38,8 @@ struct fleet_node {
 	size_t n_pods, waiting;
 	uint64_t next;
 	struct loop_timer *retry;
-	struct fleet_shared *shared; /* NULL: the node owns blocks */
+	/* in the mode "shared", from the node's first pod on; otherwise NULL */
+	struct fleet_shared *shared;
 	bool down;
 };
 

@@ -166,7 +166,7 @@ static const char *pool_version(void *arg, const char *pool)
 	return o ? o->version : NULL;
 }
 
-/* Starts the watch that delivers block sizes to an agent. */
+/* Starts the watch from which the node learns the block sizes of the pools. */
 static void watch_pools(struct fleet_node *n)
 {
 	const struct kube_informer_conf c = {.kind = &kube_ippools,

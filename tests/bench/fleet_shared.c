@@ -118,8 +118,8 @@ static void on_put(void *arg, int status, const struct json *object, const struc
 		rail_there(arg);
 }
 
-/* The record in Spiderpool's format: {"10.0.0.2":{"pod":"ns/name","podUid":"..."}}, as text in the
- * status. */
+/* Writes to `text` the records `have` and a record of address `add` for pod `id`, in the format
+ * of Spiderpool's status.allocatedIPs: {"10.0.0.2":{"pod":"ns/name","podUid":"..."}}. */
 static void put_records(const struct json *have, const char *add, const char *id, struct buf *text)
 {
 	struct json_walk w = json_walk_start(have);

@@ -268,8 +268,8 @@ static void rule(struct batch *b, int type, int flags, unsigned int table, unsig
 	attr_u32(b, FRA_TABLE, table);
 }
 
-/* Adds or deletes rules: packets with the mark use table 100, packets from a later NIC's address
- * use a table of that NIC. */
+/* Adds or deletes rules: packets with mark 1 use table 100; packets from the pod's address on
+ * NIC i, i >= 1, use table 100 + i. */
 static void rules(struct batch *b, int type, int flags, unsigned int n)
 {
 	rule(b, type, flags, POD_TABLE, 0);

@@ -32,7 +32,7 @@ def test_optional_parts_render_the_manifests_of_deploy():
     rendered = template("--set", "policies.install=true,host.install=true,serviceMonitor.install=true", ns="unirail")
     wanted = plain(*ALWAYS, "policies/agent.yaml", "policies/controller.yaml", "monitor/agent.yaml", "monitor/controller.yaml")
     assert {k: v for k, v in rendered.items() if k[2] != "host"} == wanted
-    # The chart has one namespace: that of the release.
+    # The chart puts the objects of host.yaml into the namespace of the release.
     for (kind, _, name), o in plain("host/host.yaml").items():
         o["metadata"]["namespace"] = "unirail"
         assert rendered[kind, "unirail", name] == o
@@ -96,7 +96,7 @@ def texts(o):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_values_files_of_guides_render_the_expected_objects(path):
+def test_values_files_render_the_expected_objects(path):
     rendered = template("-f", path)
     for what, key, text in expectations(path):
         kind, name = key.split("/")

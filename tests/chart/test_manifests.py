@@ -137,5 +137,5 @@ def test_invalid_values_files_are_refused(tmp_path):
     assert "namespace 'A'" in manifests("-n", "A", status=2)
 
 
-def test_manifests_are_printed_without_the_source_tree(tmp_path):
+def test_manifests_do_not_depend_on_the_current_directory(tmp_path):
     assert manifests(cwd=tmp_path) == manifests()

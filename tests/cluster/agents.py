@@ -43,7 +43,7 @@ def install_crds(cluster, only=lambda name: True):
 
 
 class Agent(Daemon):
-    """An agent. Each agent of a test has a different node name."""
+    """`unirail agent` for the node `node`, with its files in one directory."""
 
     def __init__(self, folder, kubeconfig, node, **env):
         super().__init__(f"agent {node}", folder, kubeconfig, NODE_NAME=node, **env)

@@ -63,8 +63,8 @@ class Audited:
         return done, refused
 
     def check(self, but=()):
-        """Asserts that each permission of the role except `but` was used, and that no request needed another permission. The audit log has
-        a watch only after the watch has ended."""
+        """Waits until each permission of the manifest's roles except `but` was used, and asserts that no request needed another
+        permission."""
         def all_used():
             unused = self.permissions() - self.requested()[0] - set(but)
             assert not unused, unused

@@ -237,7 +237,8 @@ class Cluster:
     # --- access for unirail ---
 
     def kubeconfig(self, path, user=None, cluster=None):
-        """A kubeconfig in kubectl's format, with embedded data instead of files."""
+        """Writes to `path` a kubeconfig in kubectl's format, with the CA certificate and the admin's certificate and key as embedded
+        data. `user` replaces the admin's fields; `cluster` replaces or adds fields of the cluster."""
         data = lambda p: base64.b64encode(pathlib.Path(p).read_bytes()).decode()
         cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority-data": data(self.pki.ca),
                    **(cluster or {})}

@@ -32,7 +32,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects the tests that need another Kubernetes version; the last lines of the run list them."""
+    """Deselects the tests that need another Kubernetes version; the terminal summary of the run counts them by file."""
     wants = lambda item: [m.args[0] for m in item.iter_markers("kube") if m.args[0] != clusters.KUBE]
     config.others = [item for item in items if wants(item)]
     config.hook.pytest_deselected(items=config.others)
@@ -49,7 +49,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(scope="session")
 def cluster():
-    """One API server for all tests; each test has a separate namespace."""
+    """One API server for all tests that use this fixture; the fixture ns creates a separate namespace for each test."""
     one = clusters.Cluster()
     yield one
     one.close()

@@ -52,7 +52,7 @@ complete() {
 	openapi
 }
 
-# source_tree PACKAGE...: puts Go, the completed source and these packages into $work/root, unless they exist.
+# source_tree PACKAGE...: puts Go and these packages into $work/root, and the completed source into $tree, unless $work/ready exists.
 source_tree() {
 	[ ! -e "$work/ready" ] || return 0
 	rm -rf "$work"

@@ -88,7 +88,7 @@ class Fields:
         return found
 
 
-# --- faults: each is a function act(talk, request) that answers the request; request.real() forwards it to the API server ---
+# --- faults: act(talk, request), called instead of forwarding the request; request.real() forwards it to the API server ---
 
 def refused(status, reason="Test", retry_after=None, message="made up"):
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason,
@@ -252,7 +252,7 @@ class Talk:
     def run(self):
         self.s.setblocking(False)
         self.read(24)
-        # Table size 0: without a dynamic table, a request that is not forwarded changes no HPACK state.
+        # SETTINGS_HEADER_TABLE_SIZE is 0, since class Fields has no dynamic table.
         self.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
         while len(head := self.read(9)) == 9:
             self.take(head[3], head[4], int.from_bytes(head[5:], "big"), self.read(int.from_bytes(head[:3], "big")))

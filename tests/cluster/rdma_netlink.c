@@ -255,7 +255,7 @@ static uint32_t index_of(const struct nlmsghdr *req, size_t n)
 	return index;
 }
 
-/* Answers one request with one datagram. */
+/* Writes to o the answer to one request: the content of one datagram. */
 static void answer(const struct nlmsghdr *req, size_t n, struct out *o)
 {
 	const int done = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates pools, and sends reviews directly to the webhook port, for the tests of the webhooks and of attacks on them."""
+"""Creates Spiderpool's objects, and sends reviews directly to the webhook port, for the tests of the webhooks and of attacks on them."""
 import http.client
 import ssl
 

@@ -167,7 +167,7 @@ class Spiderpool:
             "type": "Ready", "status": "True" if ready else "False", "message": message}]}}, type=MERGE)
 
     def register(self):
-        """Registers webhooks to which no server answers: from now on the API server refuses writes of pools and subnets."""
+        """Registers webhooks to which no server answers: from now on the API server refuses to create or update pools and subnets."""
         for kind, plural in (("mutate", "mutating"), ("validate", "validating")):
             self.cluster.ok("POST", f"{HOOKS}/{plural}webhookconfigurations", hooks(kind, ("spiderippool", "spidersubnet")))
 
@@ -236,8 +236,8 @@ def selects(template, node):
 
 class Kubelets(threading.Thread):
     """Simulates the kubelets of all nodes. manages: also simulates the controllers of DaemonSets and Deployments; if false, the test
-    runs a kube-controller-manager. images: False while no image can be pulled. seen: for each start of unirail's agent, (node, the
-    names that originals(node) returned at the start)."""
+    runs a kube-controller-manager. images: False while unirail's images cannot be pulled. seen: for each start of unirail's agent,
+    (node, the names that originals(node) returned at the start)."""
 
     def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)

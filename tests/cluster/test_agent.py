@@ -82,7 +82,7 @@ def test_status_reports_the_agents_state(mine, nodes, agent, rails):
 
 
 def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
-    """`unirail pool` reads the cluster's objects and an agent's state, and changes neither."""
+    """`unirail pool release` frees an address; the other commands only read the cluster's objects and an agent's state."""
     one, two = agent("n1"), agent("n2")
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
 

@@ -167,7 +167,8 @@ def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
 
 
 def test_empty_configuration_name_removes_the_generated_configuration(net_d, tmp_path):
-    """UNIRAIL_CNI_CONF_NAME, which agent.yaml sets for both containers, is empty: the file of an earlier agent is removed."""
+    """If UNIRAIL_CNI_CONF_NAME, which agent.yaml sets for both containers, is empty, `unirail install` removes the file that it wrote
+    earlier."""
     before = others(net_d)
     for name in (NAME, ""):
         p = subprocess.run([BINARY, "install", "--cni-conf-dir", net_d, tmp_path / "bin"], capture_output=True, text=True,

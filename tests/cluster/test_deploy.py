@@ -85,10 +85,9 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
 
     wait(given_back, "no block has an owner or a borrowed address", 60)
     wait(lambda: not nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is deleted")
-    # the audit log contains a watch only once the watch has ended A retained address: its StatefulSet, or the virtual machine of that name,
-    # is read.
+    # The audit log contains a watch only once the watch has ended.
     assert one.stop() == 0 and other.stop() == 0
-    # A retained address: its StatefulSet, or the virtual machine of that name, is read.
+    # Before the agent releases a retained address, it reads the StatefulSet, or the virtual machine, that may own the pod's name.
     one.start(*args, "--gc-grace", "1s")
     retained = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     assert one.plan(retained, "rail1")[0] == 200

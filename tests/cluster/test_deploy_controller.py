@@ -77,8 +77,8 @@ def use_subnets(cluster):
 
 
 def use_addresses(cluster):
-    """Creates what the controller must release: a record of a deleted pod in a pool's status, and a block and an endpoint of a deleted
-    node."""
+    """Creates what the controller must release: a record of a deleted pod in a pool's status, a block and an endpoint of a deleted node,
+    and a block without an owner that has a retained address."""
     nodes = Nodes(cluster)
     nodes.pool("p", "172.16.1.0/24")
     cluster.ok("PATCH", f"{SPIDER}/spiderippools/p/status", {"status": {
@@ -124,7 +124,7 @@ def use_webhooks(cluster, c):
 
 
 def use_coordinators(cluster):
-    """The controller reads the CIDRs of Calico, Cilium and the Nodes, and deletes a coordinator that has Spiderpool's finalizer."""
+    """The controller reads the CIDRs of Calico, Cilium and the Nodes, and removes Spiderpool's finalizer from a deleted coordinator."""
     path = f"{SPIDER}/spidercoordinators"
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     define(cluster, "cilium.io", "v2alpha1", "ciliumpodippools", "CiliumPodIPPool")
@@ -307,7 +307,8 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
 
 @pytest.mark.parametrize("what", sorted(OWN))
 def test_missing_objects_of_the_controller_are_reported(controllers, closing, tmp_path, what):
-    """The account may not create these objects: one line names the manifest to apply, and the controller continues once they exist."""
+    """The account may not create these objects: the log (for the claims: the refusal of a pool) names the manifest to apply, and the
+    controller continues once they exist."""
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
@@ -335,8 +336,8 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
 
 
 def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_path):
-    """The account may not create these objects: one line and the readiness name the manifest to apply, and the controller continues once
-    they exist."""
+    """The account may not create these objects: one log line for each kind and the readiness name the manifest to apply, and the
+    controller continues once they exist."""
     cluster = controllers.cluster
     for kind in ("mutating", "validating"):
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")

@@ -161,7 +161,7 @@ def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
         assert "uverbs0" in whole.exec(p, "ls", "/dev/infiniband").split()
 
 
-def test_node_has_no_capacity_of_the_resource_after_the_plugin_stops(whole, ns, plugin):
+def test_node_has_no_allocatable_device_after_the_plugin_stops(whole, ns, plugin):
     whole.node.run("pkill", "-TERM", "-f", "device-plugin --root")
     assert plugin.wait(20) == 0
     wait(lambda: capacity(whole, 0), "the node has no capacity of the resource", 60)

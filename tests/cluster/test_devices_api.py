@@ -158,7 +158,7 @@ def resources(mine):
 
 
 def test_stale_resources_are_removed(mine, devices, registry):
-    """Resources that unirail served and the kubelet counts as 0 are removed; those of other plugins stay."""
+    """Resources that unirail served earlier, but no longer serves, are removed when their capacity is 0; those of other plugins stay."""
     config_map(mine, "t", "rdma-devices", {"config.json": shared("a", "b", "c")})
     capacity(mine, **{"rdma/a": "0", "rdma/b": "0", "rdma/c": "4", "rdma/other": "0", "x.io/y": "0"})
     args = ("--device-configmap", "t/rdma-devices", "--device-sweep", "1s")
@@ -186,7 +186,7 @@ def test_stale_resources_with_a_configured_prefix_are_removed(mine, devices, reg
 
 
 def test_missing_permission_for_stale_resources_is_reported(mine, devices, registry, tmp_path):
-    """One line names the remedy, and the device plugins keep serving."""
+    """A log line and an event name the remedy, and the resource stays."""
     capacity(mine, **{"x.io/y": "0"})
     rules = [{"apiGroups": [""], "resources": ["pods", "nodes", "namespaces", "configmaps"], "verbs": ["list", "watch"]},
              {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods of eight rails on two nodes: one annotation requests their networks and resources, the agents' device plugins count the
-devices of a recorded host. The pods need all devices of a node, so that a device that is not released prevents the next pod."""
+"""Pods of eight rails on two nodes: one annotation requests their networks and resources, the agents' device plugins count the devices
+of a recorded host. The pods need all devices of a node, so that the next pod stays Pending if a device is not released."""
 import json
 
 import pytest

@@ -42,7 +42,7 @@ def test_missing_permission_for_events_is_logged(cluster, ns, client, tmp_path):
     assert events(cluster, ns) == []
 
 
-def test_event_count_continues_after_a_restart(cluster, ns, client):
+def test_events_sent_while_the_api_server_starts_are_counted(cluster, ns, client):
     cluster.stop_apiserver()
     cluster.start_apiserver(ready=False)
     assert client("events", ns, "p", 2, "it failed").returncode == 0

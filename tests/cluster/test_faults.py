@@ -42,7 +42,7 @@ def agent(mine, rails, server, closing, tmp_path):
 
 
 def kind_of(method, path):
-    """The kind of a request: method and path without names."""
+    """The kind of a request: the method, the path without names of objects, and whether the request is a watch."""
     return method, re.sub(r"/(pods|spiderendpoints|spideripblocks|spiderippools|events)/[^/?]+", r"/\1/*", path.split("?")[0]), \
         "watch=" in path
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of README.md and deploy/README.md unchanged in a new cluster, and checks which objects and files are left after the
-last one."""
+"""Runs the commands of README.md and deploy/README.md in a new cluster, and checks which objects and files are left after the last one."""
 import json
 import os
 import pathlib
@@ -71,7 +70,7 @@ def test_documented_deletion_leaves_objects_of_others(closing):
     one.kubectl(*paths(uninstall[0])[1:], "--wait=false")  # no controller deletes namespaces here
     wait(lambda: names(one) == before, "only the objects of others are left")
     are_there(one)
-    # The DaemonSet that removes the files runs only on nodes with its label, and without a service account.
+    # The DaemonSet that removes the files runs only on nodes with its label, and without a service account's token.
     one.kubectl("apply", "-f", TOP / "deploy/uninstall")
     spec = one.ok("GET", "/apis/apps/v1/namespaces/unirail-uninstall/daemonsets/node")["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"unirail.io/uninstall": "yes"} and spec["automountServiceAccountToken"] is False
@@ -163,7 +162,8 @@ def bare_cluster():
 
 
 class Steps:
-    """Runs the commands of a document on the node or the control plane, with the edits for this cluster that the document names."""
+    """Runs the commands of a document: ctr on the node, the others on the test's machine, with configs/cluster edited for this cluster
+    (two rails and their masters, an image that the node has)."""
 
     def __init__(self, whole):
         self.whole, self.folder = whole, whole.cluster.folder / "steps"

@@ -119,7 +119,8 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
 
 
 def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
-    """A node that is not Ready keeps its blocks and addresses, however long this lasts, and uses them when it is Ready again."""
+    """A node that is not Ready keeps its blocks and addresses, even the address of a pod that is deleted meanwhile. When the node is
+    Ready again, its agent releases this address, and the node still owns its blocks."""
     nodes.pool("lost-1", "172.31.1.0/24")
     one = agent("lost-n1")
     pod = nodes.pod("t", "lost-n1")
@@ -166,8 +167,9 @@ def test_addresses_of_a_fenced_node_are_allocated_on_other_nodes(mine, nodes, le
     ready(mine, "fence-n1")
     one.start("--pre-allocate", "1", "--reuse-delay", "0s", "--gc-grace", "1s", "--wait", "2s")
     late = nodes.pod("t", "fence-n1")
-    # Pods of fence-n2 have all addresses, including that of the former pod of fence-n1. When fence-n1 is back, its agent asserts this
-    # address and releases it with the former pod, even while another pod waits for addresses.
+    # Pods of fence-n2 have all addresses, including that of the former pod of fence-n1. When fence-n1 is back, its agent records again that
+    # the former pod has this address (it asserts the address), and releases the address because that pod was deleted, even while another
+    # pod of fence-n1 waits for an address.
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
@@ -303,8 +305,8 @@ def block(mine, name, pool, cidr, node, uid="u", released=None):
 
 
 def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
-    """A block without an owner is deleted, unless a node borrows an address of it. An entry of a block is removed if its borrower is
-    unknown or a deleted node."""
+    """A block without an owner is deleted, unless a node borrows an address of it. An entry of a block is removed if it names a deleted
+    node, has no known owner ("?"), or retains an address for a pod name ("@-") although no SpiderEndpoint has the address."""
     node = nodes.node("rest-n1")
     ready(mine, "rest-n1")
     uid = node["metadata"]["uid"]
@@ -327,8 +329,9 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
 
 
 def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
-    """14 addresses of a block have no known owner, and requests of other nodes change the block. Each address has its own grace period,
-    which changes of the block do not restart. A metric counts the addresses that wait for their release."""
+    """14 addresses of a block have no known owner, and another block has the UID of a former node. Requests of other nodes change both
+    blocks, but do not restart the time after which the controller releases the addresses and the second block. A metric counts the
+    addresses without a known owner."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
         delete_node(mine, n["metadata"]["name"])
     uid = nodes.node("many-n1")["metadata"]["uid"]
@@ -358,7 +361,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
 
 
 def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
-    """The node is recreated with the same name and pods: the controller does not change its blocks."""
+    """The node is recreated with the same name and pods: its agent writes the new UID into its blocks, and the controller releases none."""
     nodes.pool("recreated-1", "172.36.1.0/24")
     one = agent("recreated-n1")
     pod = nodes.pod("t", "recreated-n1")
@@ -430,7 +433,7 @@ def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, age
     two, pod = agent("vm-n2"), launcher("vm-a", "vm-n2")
     wait(lambda: two.plan(pod, "vm-1")[0] == 200, "the other node gets the retained address", 60)
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
-    # The virtual machine is stopped; its VirtualMachine object will start it again.
+    # The virtual machine is stopped; its VirtualMachine object still exists, so it can be started again.
     mine.ok("DELETE", f"{at}/virtualmachineinstances/vm-b")
     stays(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) == "@-" and nodes.endpoint("t", "vm-b"))
     mine.ok("DELETE", f"{at}/virtualmachines/vm-b")
@@ -478,19 +481,20 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
     assert c.logged("two pods have the same address")[0]["address"] == address
     assert c.logged("that its node neither owns nor borrows")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
-    # An administrator removes the cause: the scan no longer reports it, so later tests are not affected either.
+    # An administrator deletes the second pod and its SpiderEndpoint: the scan no longer reports the address, and the metric is 0 for later
+    # tests.
     nodes.remove_pod(other)
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/scan-b")
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, "the controller counts no address with two pods", 60)
 
 
 def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
-    """After a restore the controller releases no block during a grace period: a running node may be missing in the restored data until its
-    agent has written its addresses again."""
+    """For ten minutes after a restore of etcd the controller releases no block, since the restored data may lack nodes and pods that
+    still run."""
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
-    for i in range(200):  # raises the resource version above the one that the server reaches when all agents have written again
+    for i in range(200):  # so that the resource versions after the restore are lower than those that the controller has seen
         mine.config_map("t", f"later-{i}")
     wait(lambda: c.metrics()["unirail_controller_leader"] == 1, "the controller leads", 60)
     mine.restore()
@@ -502,7 +506,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
 
 def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, leader, agent):
     """The controller's watches began after the restore, so the controller learns of the restore only from an agent's annotation on a
-    block. Until then it releases no block."""
+    block. It releases no block before that, nor for ten minutes after the restore."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]
@@ -535,7 +539,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
-    # Without the annotation the grace period after a restore does not delay later tests.
+    # Without the annotation, the ten minutes without releases after a restore do not affect later tests.
     for b in nodes.blocks("word-1"):
         mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/etcd-restored": None}}},
                 type=MERGE)
@@ -585,7 +589,7 @@ def test_churn_of_2000_pods_leaves_no_address(mine, nodes, leader, agent):
         churn.unique()
         if batch == 4:
             a.kill()
-        if batch == 6:  # a node with its pods
+        if batch == 6:  # a node is deleted with its pods
             dead = churn.agents.pop()
             dead.kill()
             delete_node(mine, dead.node)

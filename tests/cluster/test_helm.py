@@ -70,7 +70,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     assert cluster.ok("GET", "/apis/apps/v1/namespaces/rails/deployments/unirail-controller")["spec"]["replicas"] == 1
     run(cluster, "rollback", "unirail", "1")
     assert {n: data(cluster, f"unirail-controller-{n}") for n in before} == before
-    # A replica that starts after the upgrade uses the same certificate and CA.
+    # A replica that starts after the upgrade and the rollback accepts the stored certificate and CA.
     assert c.stop() == 0
     other = controller(cluster, closing, tmp_path / "d")
     assert not other.logged("failed to store the webhooks' certificate")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent sets the Node's condition HostDrift from the report that `unirail host watch` writes. The tests also end or kill each of
-these two processes."""
+"""The agent sets the Node's condition HostDrift from the report that `unirail host watch` writes. The tests also end or kill `unirail
+host watch`, and kill the agent."""
 import os
 import signal
 import subprocess
@@ -103,7 +103,7 @@ def test_condition_of_a_killed_watch_has_status_unknown(mine, start, watch):
 
 
 def test_restarted_agent_without_a_drift_report_removes_the_condition(mine, start, watch):
-    """An agent that finds no report removes the condition that an earlier agent wrote; the Node's other conditions stay."""
+    """An agent that finds no report since its start removes the condition that an earlier agent wrote; the Node's other conditions stay."""
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")

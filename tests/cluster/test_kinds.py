@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of deploy/crds on a real API server, and the API behaviour on which unirail relies when it writes SpiderIPBlocks."""
+"""The CRDs of deploy/ (crd.yaml and crds/) on a real API server, and the API behaviour on which unirail relies when it writes
+SpiderIPBlocks."""
 import http.client
 import json
 import ssl
@@ -28,7 +29,7 @@ def yaml(cluster, path, text):
 
 
 def install(cluster):
-    """Installs all of deploy/crds, and waits until they are served."""
+    """Installs all CRDs of deploy/ and waits until they are established; returns their names."""
     names = []
     for f in CRDS:
         status, answer = yaml(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", f.read_text())
@@ -130,7 +131,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     assert cluster.request("PATCH", one, deletion, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
     assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["released"] == {}
-    # Field unavailable, which the block's node writes, is stored, also if it is 0.
+    # The field `unavailable`, which the block's node writes, is stored, also if it is 0.
     for n in (7, 0):
         unavailable = [{"op": "add", "path": "/spec/unavailable", "value": n}]
         assert cluster.ok("PATCH", one, unavailable, type=PATCH)["spec"]["unavailable"] == n

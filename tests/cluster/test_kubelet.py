@@ -24,7 +24,8 @@ def whole():
 
 @pytest.fixture(scope="module")
 def rails(whole):
-    """Creates a pool and a network per rail, in one group; returns their namespace."""
+    """Creates a pool and a network for each rail. A pod whose annotation INJECT has the value `rails` gets all these networks. Returns
+    the networks' namespace."""
     whole.cluster.namespace("nets")
     objects = []
     for i, rail in enumerate(RAILS, 1):

@@ -14,8 +14,8 @@ from cluster import wait
 
 
 def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, tmp_path):
-    """Pods were deleted and their DEL is missing: their addresses are released after the grace time, but not while the API server is
-    unavailable. Addresses of other pods stay."""
+    """Pods are deleted, finished or replaced, and their DEL is missing: their addresses are released after the grace time, but not
+    before the pod's network namespace file is removed. Addresses of other pods stay."""
     one = agent(UNIRAIL_GC_GRACE="1s")
     pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
     for what, pod in pods.items():
@@ -118,7 +118,8 @@ def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mi
     for name in (here, there):
         nodes.node(name)
     small = f"small-{case}"
-    nodes.pool(small, "172.16.77.0/28", ["172.16.77.2-172.16.77.7"])  # one block: the other node has to borrow
+    # one block, which node `there` owns: node `here` has to borrow its addresses
+    nodes.pool(small, "172.16.77.0/28", ["172.16.77.2-172.16.77.7"])
     one, other = agent(here, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s"), agent(there, UNIRAIL_WAIT="3s")
     first = nodes.pod("t", there)
     wait(lambda: other.plan(first, small)[0] == 200, f"the other node gets an address of pool {small}", 60)
@@ -154,7 +155,7 @@ def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mi
     assert got not in used
     used.add(got)
     one.wait_logged("adopting blocks of a lost log", 60)
-    no_cache, = one.logged("no CNI result cache found")  # reported once, although the inventory is repeated
+    no_cache, = one.logged("no CNI result cache found")  # logged once, although the agent repeats its inventory of the pods' addresses
     assert no_cache["directory"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     # Both nodes request the remaining addresses of the small pool.

@@ -11,7 +11,7 @@ import pytest
 
 from cluster import BINARY, HERE
 
-MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
+MEMLOCK = 1 << 20  # in bytes; root may set this limit without CAP_SYS_RESOURCE
 
 
 @pytest.fixture

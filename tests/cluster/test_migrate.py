@@ -102,7 +102,7 @@ def test_obstacles_of_a_migration_are_reported(cluster, originals):
                                 "message:Network plugin returns error: cni plugin not initialized")
     assert "node 'n2' has no CNI configuration" in migrate(cluster, "plan", status=1)
     originals.node("n2")
-    # The definitions belong to another Helm release.
+    # A definition (CRD) belongs to another Helm release.
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spiderippools.spiderpool.spidernet.io"
     cluster.ok("PATCH", crd, {"metadata": {"annotations": {"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x",
                                                            "helm.sh/resource-policy": None}}},

@@ -15,7 +15,7 @@ def moved(nodes, pod, node):
 
 
 def shown(nodes, pod):
-    """Waits until the pod's SpiderEndpoint has its addresses and no node requests them."""
+    """Waits until the pod's SpiderEndpoint has the pod's UID and no node requests its addresses; returns its status.current."""
     meta = pod["metadata"]
 
     def inspect():

@@ -77,7 +77,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_nads_of_every_type_are_written(lab, controller):
-    """Each case gets its own NAD name, since several cases of nads.yaml have the same name, and the CNI name x."""
+    """Each case gets its own NAD name, since several cases of nads.yaml have the same name. The CNI name is x in all cases."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
@@ -139,7 +139,7 @@ def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
             lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")),
              "NetworkAttachmentDefinition m is restored")
         assert time.monotonic() - began < 3, edit
-    # A label and an annotation that other clients add cause no write; the deletion of the NAD causes one.
+    # Another client's label and kubectl's annotation last-applied-configuration cause no write; the deletion of the NAD causes one.
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"labels": {"a": "b"}, "annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}, type=MERGE)
     writes = controller.metrics()["unirail_nads_writes_total"]
@@ -188,8 +188,9 @@ def test_second_config_with_the_nads_name_is_reported(lab, controller):
     wait(lambda: lab.ready("b")["status"] == "True", "SpiderMultusConfig b is Ready")
 
 
-def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns, lab, closing, tmp_path):
-    """One status write returns 404, as if the definition had no status subresource: both SpiderMultusConfigs still get their status."""
+def test_status_write_that_returns_404_once_is_repeated(cluster, ns, lab, closing, tmp_path):
+    """One status write returns 404, as it does for a deleted SpiderMultusConfig: the controller does not conclude that the CRD has no
+    status subresource, and both SpiderMultusConfigs get their status."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
     c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()
@@ -210,7 +211,7 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
     lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
     wait(lambda: lab.ready("wrong")["status"] == "False", "SpiderMultusConfig wrong is not Ready")
-    outdated = c.metrics()["unirail_nads_outdated"]  # may include definitions of other tests
+    outdated = c.metrics()["unirail_nads_outdated"]  # counts `wrong`, and may count SpiderMultusConfigs of other tests
     lab.apply("m", MACVLAN)
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]

@@ -47,7 +47,7 @@ def test_all_objects_are_in_the_namespace(installed):
 
 
 def test_controller_works_in_another_namespace(installed, closing, tmp_path):
-    """The controller's Lease, Secret, claims and Service are in the controller's namespace."""
+    """The controller's Lease, Secret and claims are in the controller's namespace, which the pod webhook's namespaceSelector names."""
     c = closing(Controller(tmp_path / "c", account(installed, "controller", tmp_path), NS))
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()

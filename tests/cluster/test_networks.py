@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All networks of a pod from a real API server: `multus` and `unirail-cni` in separate namespaces, `unirail agent` between them and the
-cluster, Debian's bridge as the default network, eight macvlan rails."""
+"""All networks of a pod from a real API server: `multus` and `unirail-cni` in separate network namespaces, `unirail agent` between them
+and the cluster, Debian's bridge as the default network, eight macvlan rails."""
 import concurrent.futures
 import contextlib
 import json
@@ -223,7 +223,8 @@ def test_pod_gets_eight_rails(node_with_agent, type):
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
 def test_networks_of_the_examples_are_attached(node_with_agent, name):
-    """A pod gets its networks with each file of configs/cluster, in which the test replaces only the directories."""
+    """A pod gets its networks with each CNI configuration of configs/cluster. The test replaces the directories and the agent's socket,
+    and removes the kubeconfig."""
     w, lab = node_with_agent, node_with_agent.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
@@ -263,7 +264,7 @@ def without_server(w, *networks):
 
 
 def test_network_status_is_written_when_the_api_server_is_available_again(node_with_agent):
-    """ADD uses the cached objects; the annotation is written later, once, and never for a deleted pod."""
+    """ADD uses the cached objects; the annotation is written later, but not for a deleted pod."""
     w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
         assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]

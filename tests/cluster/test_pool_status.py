@@ -178,8 +178,9 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
 
 
 def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, leader, proxy, tmp_path):
-    """The controller releases a record when its lookups of the pod and of the pod's name both confirm the deletion. It requests both
-    together, so that neither answer expires (after 15 s) before the other one arrives, and no record waits forever."""
+    """The controller releases a record when one lookup confirms that the pod is deleted, and another that no StatefulSet or virtual
+    machine will create a pod of this name. It sends the requests of both lookups together, so that neither answer expires (after 15
+    s) before the other one arrives, and no record waits forever."""
     records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
                for i in range(300)}
     nodes.pool("count-slow", "172.28.0.0/16", ["172.28.0.2-172.28.9.99"])

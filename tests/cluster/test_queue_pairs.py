@@ -14,7 +14,7 @@ from whole import Whole
 
 PROGRAM = pathlib.Path(os.environ.get("UNIRAIL_RDMA_NETLINK", HERE.parent.parent / "build/obj/release/tests/cluster/rdma_netlink"))
 WAIT_S = 30
-MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
+MEMLOCK = 1 << 20  # in bytes; root may set this limit without CAP_SYS_RESOURCE
 RAILS = tuple(f"rail{i}" for i in range(1, 9))
 
 

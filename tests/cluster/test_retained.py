@@ -84,7 +84,7 @@ def test_retained_address_is_released_if_its_pod_has_another_address_on_another_
 
 
 def test_retained_addresses_stay_while_their_owner_cannot_be_checked(mine, nodes, agent):
-    """While the API server is unavailable, addresses stay retained, and one log line says so."""
+    """While the API server is unavailable, addresses stay retained, and the agent logs that it cannot check their owner."""
     one = agent("n1")
     stateful_set(mine, "api", 1)
     address = retain_address(nodes, one, "api-0")

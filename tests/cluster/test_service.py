@@ -67,7 +67,7 @@ def test_webhooks_are_called_at_the_address_of_the_service(own, controller):
 
 
 def test_certificate_with_another_name_is_refused(own, controller):
-    """The API server verifies the name of the Service, and refuses the certificate even if the right CA signed it."""
+    """The API server verifies the name of the Service: it refuses a certificate without this name even if the right CA signed it."""
     cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
     c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
 

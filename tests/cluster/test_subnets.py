@@ -197,7 +197,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
 @pytest.mark.parametrize("kind,spec,size", [
     ("ReplicaSet", {}, 2), ("StatefulSet", {}, 2), ("Job", {}, 1), ("Job", {"completions": 5, "parallelism": 2}, 5),
     ("Job", {"parallelism": 3}, 3), ("CronJob", {"completions": 4}, 4)])
-def test_every_kind_of_application_gets_a_pool(place, controller, kind, spec, size):
+def test_replicasets_statefulsets_jobs_and_cronjobs_get_a_pool(place, controller, kind, spec, size):
     place.subnet("k", "10.7.0.0/24", ["10.7.0.2-10.7.0.30"])
     controller()
     place.app(kind, "x", {"subnet": {"ipv4": ["k"]}}, **spec)
@@ -251,7 +251,7 @@ def test_several_interfaces_get_pools_of_both_families(place, controller):
                    "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
 
 
-def test_invalid_annotations_are_reported_as_an_event(place, controller):
+def test_invalid_annotation_and_too_small_subnet_are_reported_as_events(place, controller):
     place.subnet("w", "10.14.0.0/24", ["10.14.0.2-10.14.0.9"])
     controller()
     place.app("Deployment", "bad", {"subnet": "{\"ipv4\":7}"})
@@ -377,8 +377,9 @@ def test_addresses_of_pods_stay_in_their_pool_after_a_restore(place, controller,
     wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"], "the pool has its address in use and two others")
 
 
-def test_status_of_a_pool_of_2_to_the_64_addresses_is_limited(place, controller):
-    """A pool of a whole /64: the status shows the largest number that it can hold, and the subnet can be deleted."""
+def test_address_counts_of_a_subnet_of_almost_2_to_the_64_addresses_are_limited(place, controller):
+    """The subnet and its pool have almost all addresses of a /64: both counts in the subnet's status are the largest number that they
+    can hold, and the subnet can be deleted."""
     place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
     place.cluster.ok("POST", POOLS, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "wide-hand"},
@@ -535,7 +536,8 @@ def test_pod_of_a_cronjob_gets_its_pool_and_pod_without_owner_is_refused(place, 
 
 
 def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
-    """The application's pool is created with the first of its pods."""
+    """The agent creates the pool when the first pod whose annotation gives a fixed number of addresses requests its networks; a pod
+    without this number is refused."""
     mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "clonesets.apps.kruise.io"},

@@ -32,7 +32,7 @@ SETTINGS = "--block-idle", "60s", "--reuse-delay", "0s"
 
 
 def objects(cluster):
-    """{key of etcd: object} of all kinds that agents and the controller read or write."""
+    """{key of etcd: object} of the kinds in KINDS, without the namespaces of BUT and without tokens of ServiceAccounts."""
     found = {}
     for path, key in KINDS.items():
         listed = cluster.ok("GET", path)
@@ -132,7 +132,7 @@ def cluster(closing):
 
 
 @pytest.mark.parametrize("old", OLD, ids=[p.name for p in OLD])
-def test_cluster_of_the_previous_version_is_upgraded(old, cluster, closing, tmp_path):
+def test_cluster_of_an_earlier_version_is_upgraded(old, cluster, closing, tmp_path):
     """Pods keep their addresses, also borrowed and retained ones; nodes keep their blocks; the controller keeps its CA."""
     if os.environ.get("UNIRAIL_RECORD"):
         record(cluster, closing, tmp_path, pathlib.Path(os.environ["UNIRAIL_RECORD"]).resolve() / "cluster")

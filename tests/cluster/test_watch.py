@@ -40,7 +40,7 @@ def test_only_selected_objects_are_reported(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b"))
 
 
-def test_list_is_read_from_the_servers_cache(cluster, ns, watch):
+def test_field_selector_applies_to_a_list_from_the_servers_cache(cluster, ns, watch):
     cluster.config_map(ns, "a")
     w = watch("cm", "-n", ns, "--cached", "--field-selector", "metadata.name!=c")
     cluster.config_map(ns, "b")

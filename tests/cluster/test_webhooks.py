@@ -230,8 +230,8 @@ def test_dry_run_is_reviewed_without_side_effects(cluster, replica):
     drop(cluster, "wet")
 
 
-def test_without_a_controller_objects_are_refused_and_pods_admitted(cluster, replica, ns):
-    """While no controller answers, the API server refuses objects and admits pods."""
+def test_without_a_controller_pools_are_refused_and_pods_admitted(cluster, replica, ns):
+    """While no controller answers, the API server refuses a SpiderIPPool and admits a pod."""
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     c.kill()
@@ -339,7 +339,7 @@ def test_malformed_reviews_are_refused(cluster, replica, ns):
 
 
 def test_definition_of_another_version_is_reported(cluster, replica):
-    """One log line names the definition; objects of all other kinds are reviewed as before."""
+    """One log line names the definition; a SpiderIPPool is reviewed as before."""
     path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "spidercoordinators.spiderpool.spidernet.io"
 
     def install(crd):
@@ -397,8 +397,8 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
     assert answers == [200] * 400, [a for a in answers if a != 200][:3]
 
 
-def test_subnets_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster, replica, closing, tmp_path):
-    """No subnet is validated against an incomplete list."""
+def test_subnets_and_pools_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster, replica, closing, tmp_path):
+    """Reviews of SpiderSubnets and SpiderIPPools are refused with 503 until the list of SpiderSubnets is complete."""
     answer = [faulty.refused(503)]
     server = closing(faulty.Faulty(cluster, lambda method, path: answer[0] if "/spidersubnets" in path else None))
     cluster.through(server, tmp_path / "conf")
@@ -437,8 +437,8 @@ def test_subnets_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster
 
 
 def test_incomplete_secret_is_reported(cluster, replica, ns):
-    """The controller repairs its own Secret. If the Secret has another owner, the controller logs one line and keeps the served
-    certificate."""
+    """The controller repairs its own Secret. If a Secret of another owner has a key that does not match its certificate, the controller
+    logs one line and continues to serve its current certificate."""
     c = registered(cluster, start(replica()).leads())
     path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
     first = secret(cluster, ns)
@@ -600,7 +600,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
 
 
 def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, ns):
-    """The controller reports one error that names the Secret; once the Secret has the controller's label app.kubernetes.io/managed-by,
+    """The controller reports an error that names the Secret; once the Secret has the controller's label app.kubernetes.io/managed-by,
     the controller adds the CA to it."""
     path = f"/api/v1/namespaces/{ns}/secrets"
     cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})

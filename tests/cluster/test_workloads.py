@@ -64,7 +64,7 @@ def injected(p):
 @pytest.mark.parametrize("kind, spec", [
     ("Deployment", {}), ("StatefulSet", {"serviceName": "x", "podManagementPolicy": "Parallel"}),
     ("Job", {"parallelism": 3, "completions": 3})])
-def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, kind, spec):
+def test_pods_of_deployments_statefulsets_and_jobs_get_their_rails(cluster, manager, replica, ns, kind, spec):
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     for rail in ("eth10", "eth2"):

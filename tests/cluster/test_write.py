@@ -61,7 +61,7 @@ def test_json_patch_is_applied(cluster, ns, do):
     assert cluster.ok("GET", MAPS.format(ns) + "/a")["data"] == {"owner": "n1"}
 
 
-def test_replace_requires_the_resource_version(cluster, ns, do):
+def test_replace_with_an_outdated_resource_version_is_refused(cluster, ns, do):
     was = cluster.config_map(ns, "a", {"x": "1"})
     was["data"] = {"x": "2"}
     assert do("replace", ns, "a", json.dumps(was))[0] == 200

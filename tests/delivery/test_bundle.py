@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bundle: the content of the bundle, and its loader with containerd, with docker's commands, and with each failure."""
+"""make bundle: the content of the bundle, and its loader with containerd, with a fake and a real docker, and in failures."""
 import hashlib
 import os
 import pathlib
@@ -13,9 +13,10 @@ from conftest import BINARY, TOP, Containerd, blobs, run
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 NAME = "docker.io/library/unirail:1.2.3"
-# The programs of a minimal node: the loader may use no other program.
+# The programs of a minimal node: besides ctr or docker the loader may use no other program.
 TOOLS = ("sh", "sha256sum", "sed", "uname", "mktemp", "dirname", "rm", "cat")
-# A fake of Docker's client, for the loader: `load` reads every file of the archive, and adds the names of its images to a file.
+# A fake of Docker's client, for the loader: `load` reads the configurations and layers that the archive's manifest.json lists, and adds the
+# names of its images to a file.
 DOCKER = """#!/usr/bin/python3
 import json, os, pathlib, sys, tarfile
 names, args = pathlib.Path(os.environ["STATE"]), sys.argv[1:]
@@ -242,6 +243,6 @@ def test_missing_images_of_the_bundle_are_reported(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_archives_of_the_bundle_are_complete(unpacked):
+def test_blobs_of_the_archives_have_their_digests_as_names(unpacked):
     for path in (unpacked / "images").glob("*.tar"):
         blobs(path)

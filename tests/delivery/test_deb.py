@@ -48,7 +48,7 @@ def test_release_candidate_sorts_before_its_release(tmp_path):
     run("dpkg", "--compare-versions", version, "lt", "1.2.3")
 
 
-def test_maintainer_is_the_user_that_builds_the_package(tmp_path):
+def test_maintainer_comes_from_the_environment_and_needs_a_name_and_an_address(tmp_path):
     def field(**env):
         return run("dpkg-deb", "--field", make(tmp_path, **env), "Maintainer").stdout.strip()
 

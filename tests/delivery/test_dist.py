@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make dist: the content of the archive. Its recipient can link the program again, with another version of libnl, whose source is in the
-archive."""
+"""make dist: the content of the archive. The archive contains the source of libnl, and its recipient can link the program again with
+another version of libnl."""
 import hashlib
 import json
 import shutil

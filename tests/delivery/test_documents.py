@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages, and the commands in the README.md of images/, deploy/bundle, deploy/debian and tests/delivery/versions: the tests run commands
-with test files in place of the files that the command names."""
+"""Man pages, and the commands in README.md and deploy/README.md and in the README.md of images/, deploy/bundle, deploy/debian and
+tests/delivery/versions: the tests run some of the commands, with test files in place of the files that the commands name, and check
+that what the others name exists."""
 import json
 import os
 import re
@@ -107,7 +108,8 @@ def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa
 
 
 def test_commands_of_the_package_page_exist():
-    """test_deb runs the commands on a new Debian; this test checks that the units and subcommands in them exist."""
+    """test_deb installs, enables and removes the package on a new Debian with equivalent commands; this test checks that the units and
+    subcommands named by the page exist."""
     for line in commands("deploy/debian/README.md"):
         args = shlex.split(line)
         if args[0] == "systemctl":

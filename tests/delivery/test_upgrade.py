@@ -126,7 +126,7 @@ def test_this_plugin_works_with_the_agent_of_the_previous_version(old, found):
 
 @versions
 def test_optional_keys_of_a_later_version_are_ignored(found):
-    """Plugin and agent ignore an unknown key that begins with '~', and refuse any other unknown key by its name."""
+    """Plugin and agent ignore an unknown key that begins with '~'; the agent refuses any other unknown key by its name."""
     assert found["new"]["ips"]  # ADD succeeded although each answer of the agent had an unknown key with '~'
     assert found["exchange"] and {one["status_later"] for one in found["exchange"]} == {200}
     status, answer = found["unknown"]
@@ -203,7 +203,7 @@ def test_objects_of_the_previous_version_are_accepted(old):
 
 
 def test_comparison_finds_a_narrower_definition():
-    """narrower() finds each kind of change that refuses an object or drops a field."""
+    """narrower() finds a removed field, another type, a new required field, a higher minimum, a new enum and a new pattern."""
     old = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": "string"}}}
     for change, says in ((lambda s: s["properties"].pop("b"), ".b is gone"),
                          (lambda s: s["properties"]["b"].update(type="integer"), "type string"),

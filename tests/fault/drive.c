@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drive: runs every scene several times for each of its system calls: in one run the process is
- * killed at the call, in each other run the call fails with another errno. One such run is a
- * point. Each worker has its own lab and takes the next point from a shared counter. */
+/* drive: runs each scene (a scene with `vf` only if --scene names it) several times for each of
+ * its system calls: in one run the process is killed at the call, in each other run the call
+ * fails with another errno. One such run is a point. Each worker has its own lab and takes the
+ * next point from a shared counter. */
 #include "fault.h"
 
 #include <errno.h>
@@ -128,8 +129,8 @@ static bool is_wanted(const struct options *o, long j, const struct job *job)
 	return o->quick ? job_is_quick(job) : j % o->every == 0;
 }
 
-/* A worker: runs jobs until none is left, or until its lab is no longer usable; the parent then
- * starts another worker. */
+/* A worker: runs jobs until none is left (DONE) or its lab is no longer usable (SPOILT). After
+ * SPOILT the parent starts another worker. */
 static int do_points(const struct options *o)
 {
 	struct stage s;

@@ -74,9 +74,10 @@ void ns_close(struct ns *s)
 struct kind {
 	const char *name;
 	uint16_t get;
-	size_t head;   /* size of the header that precedes the attributes in a message */
-	uint64_t skip; /* attributes that change by themselves, by number (under 64) */
-	uint64_t lax;  /* attributes to skip as well in a namespace whose settings are not
+	size_t head; /* size of the header that precedes the attributes in a message */
+	/* bit mask of the attributes that are never compared, by number (under 64) */
+	uint64_t skip;
+	uint64_t lax; /* attributes to skip as well in a namespace whose settings are not
 		        * compared */
 	const char *(*describe)(const struct nlmsghdr *h, char *text, size_t size);
 	bool (*wanted)(const struct nlmsghdr *h);
@@ -264,9 +265,9 @@ static bool is_ipoib(const struct kind *k, const struct nlmsghdr *h)
 	       ((const struct ifinfomsg *)NLMSG_DATA(h))->ifi_type == ARPHRD_INFINIBAND;
 }
 
-/* Writes what a move of the device leaves unchanged: name, alias, GUID and whether the link is up.
- * Each move of an InfiniBand device to another namespace recreates its IPoIB link, whose hardware
- * address then contains another queue pair number. */
+/* Writes only what unirail restores when it returns the device: name, alias, GUID and whether
+ * the link is up. Each move of an InfiniBand device to another namespace recreates its IPoIB
+ * link, whose hardware address then contains another queue pair number. */
 static void put_ipoib(const struct nlmsghdr *h, const char *label, struct buf *b)
 {
 	const struct ifinfomsg *m = NLMSG_DATA(h);
@@ -321,7 +322,8 @@ static void request_dump(int fd, const struct kind *k)
 		die("dump of %ss: %s", k->name, errno_text(errno));
 }
 
-/* Adds a line for each object of a datagram. False: the datagram ends the dump. */
+/* Adds a line for each object of a datagram that k->wanted() does not exclude. False: the
+ * datagram ends the dump. */
 static bool put_answer(const struct kind *k, const char *p, ssize_t n, uint64_t skip,
 		       const char *label, struct buf *b)
 {

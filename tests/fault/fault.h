@@ -30,7 +30,7 @@ void ns_dump(const struct ns *s, const char *label, struct buf *b);
 struct tree_file {
 	char *path; /* path below the tree's directory */
 	mode_t mode;
-	char *text; /* content, or a link's target */
+	char *text; /* content of the file, or target of the symbolic link */
 	size_t n;
 };
 struct tree {
@@ -48,13 +48,14 @@ void tree_dump(const struct tree *t, struct buf *b);
 
 /* --- differs.c --- */
 
-/* Returns whether some line is in one of the states only. `text` (may be NULL) gets these lines,
- * with "- " (only in `was`) or "+ " (only in `is`) before them. */
+/* Returns whether some line occurs more often in one state than in the other. `text` (may be
+ * NULL) gets these lines, with "- " (more often in `was`) or "+ " (more often in `is`) before
+ * them, long lines shortened. */
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *text);
 
 typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *text);
 
-/* --- lab.c: a node, its fabric and a pod --- */
+/* --- lab.c: a node, its fabric and two pods --- */
 
 enum { NICS_MAX = 9 };
 
@@ -79,7 +80,7 @@ void lab_keep(struct lab *l);
 void lab_reset(struct lab *l);
 void lab_clear(struct lab *l);
 void lab_dump(const struct lab *l, struct buf *b);
-/* state.c: dumps once the state no longer changes. */
+/* state.c: waits until the state no longer changes, and dumps it. */
 void lab_dump_stable(const struct lab *l, struct buf *b);
 /* Waits at most 3 s until the state is `wanted`, since carrier and IPv6 addresses change with a
  * delay. `now`: the last state; `diff`: its differences from `wanted`. */
@@ -118,9 +119,10 @@ struct scene {
 	bool lenient;	     /* a DEL may succeed although it could not remove everything */
 	bool no_gc;	     /* GC does not release what the pod has */
 	bool other;	     /* another pod is attached during the whole scene */
-	bool small;	     /* `--quick` kills at each call, not only at every 16th */
-	bool vf;	     /* runs only if --scene names it, because it requires tests/vm */
-	bool first;	     /* the node is the initial network namespace */
+	/* `--quick` tests more points of this scene than of others: job_is_quick() */
+	bool small;
+	bool vf;    /* runs only if --scene names it, because it requires tests/vm */
+	bool first; /* the node is the initial network namespace */
 	void (*prepare)(struct lab *l);	  /* creates files and other initial state */
 	void (*dismantle)(struct lab *l); /* removes initial state other than files */
 	/* arm() creates an obstacle before ADD, so that ADD fails late and undoes everything;
@@ -162,8 +164,9 @@ void call_command(const struct lab *l, char *const *argv, struct shot *s, struct
 struct tally {
 	long points;
 	long survived, undone,
-		/* survived: the call succeeded; undone: it failed and undid everything; cleaned:
-		 * it left changes that a later call must remove */
+		/* survived: the call succeeded; undone: it failed with an error (an ADD must
+		 * then have undone everything); cleaned: it ended otherwise (for example
+		 * killed), or it was a DEL that failed in a trial of rails.c */
 		cleaned;
 	long failed;
 	long unnamed; /* error texts without the errno's name */
@@ -171,9 +174,9 @@ struct tally {
 void count(long *n);
 /* Prints the counts of a scene in one line, and adds points, failed and unnamed to *sum. */
 void report_tally(const char *name, const struct tally *t, struct tally *sum);
-/* Counts a failed point and reports it with one write(), because several workers report
- * concurrently. again: the arguments with which `drive` repeats the point. `diff`, `o` and
- * `again` may be NULL. */
+/* Counts a failure and reports it with one write(), because several workers report concurrently.
+ * again: the arguments with which `drive` repeats the point. `diff`, `o` and `again` may be
+ * NULL. */
 void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		    const struct outcome *o, const char *again);
 
@@ -185,7 +188,8 @@ struct stage {
 	struct tally *tally;
 	struct buf base;     /* before the operation */
 	struct buf attached; /* after ADD, or after the command */
-	/* scratch; now: current state; step: state before the current step of the chain */
+	/* scratch; now: current state; step: state before the step of the chain at which the
+	 * fault occurs */
 	struct buf now, step;
 	char *results[STEPS_MAX];
 	struct outcome o;

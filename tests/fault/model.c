@@ -72,10 +72,9 @@ static bool try_plain(struct plan *p, size_t i)
 	return false;
 }
 
-/*
- * Removes each step, and each fault of a step, without which the schedule still fails, until no
- * more can be removed.
- */
+/* Removes each step without which the schedule still fails; if a step is needed, removes its
+ * faults and its concurrency together if the schedule still fails. Repeats this until no step
+ * can be removed and no step becomes simpler. */
 static void shrink(struct plan *p)
 {
 	bool smaller = true;

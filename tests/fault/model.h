@@ -36,11 +36,12 @@ enum {
 enum op {
 	OP_ADD,	       /* ADD for a new container of a pod */
 	OP_ADD_AGAIN,  /* an earlier ADD request is repeated */
-	OP_DEL,	       /* DEL of a container, or of one of its interfaces */
+	OP_DEL,	       /* DEL of a container, or of some of its interfaces */
 	OP_GC,	       /* GC of all containers that do not run */
 	OP_QUARANTINE, /* quarantine of an address that a container has */
 	OP_RELEASE_IP, /* a release by an administrator */
-	OP_CHURN,      /* many ADDs and DELs: the journal is compacted */
+	/* many allocations and releases, so that the journal grows and may be compacted */
+	OP_CHURN,
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
 	OP_TEAR,   /* an incomplete line at the journal's end */
@@ -56,10 +57,12 @@ struct step {
 	uint32_t pick;
 	uint32_t rails; /* bit mask of rails; 0: all */
 	int64_t ms;	/* OP_CLOCK: change of the clock; OP_CHURN: number of rounds */
-	int crash;	/* the process is killed before this system call; 0: no kill */
-	int fail, err;	/* this system call fails with err; fail 0: none */
-	bool full;	/* the disk is full */
-	int with_next;	/* how many of the following steps run at the same time */
+	/* the process is killed before its n-th system call, n = crash; 0: no kill */
+	int crash;
+	/* the n-th system call, n = fail, returns the errno `err`; fail 0: none */
+	int fail, err;
+	bool full;     /* the disk is full */
+	int with_next; /* how many of the following steps run at the same time */
 };
 
 struct setup {
@@ -126,7 +129,7 @@ void model_pools(const struct model *m, struct buf *b); /* as INI */
 struct request {
 	enum op op;
 	int container;	/* index in model.c; -1: none */
-	uint32_t rails; /* OP_ADD; OP_DEL: 0 means all interfaces */
+	uint32_t rails; /* bit mask; all ADDs, and OP_DEL, for which 0 means all interfaces */
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
 	/* OP_CHURN: number of rounds; the model gets 0 if the last allocated address was not
@@ -142,8 +145,8 @@ struct seen {
 };
 
 /* Carries the request out on the model. Of several equally good addresses it uses the one that
- * `s` shows as the container's. False: refused, since no address is free or the released address
- * is free already; nothing changes. */
+ * `s` shows as the container's. False: refused, since a rail has no address that is free or in
+ * cooldown, or since the address to be released is free already; nothing changes. */
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
 /* True if the store equals the model; otherwise appends the first difference to b, unless NULL. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);

@@ -43,7 +43,8 @@ static bool is_used(const struct model *m, const struct address *a)
 	return a->state == M_USED;
 }
 
-/* Returns whether an administrator may release the address: no running pod has it. */
+/* Returns whether an administrator may release the address: it is not free, and no running pod
+ * has it. */
 static bool is_stale(const struct model *m, const struct address *a)
 {
 	if (a->state == M_USED)
@@ -75,7 +76,7 @@ static int new_container(struct running *x, const struct step *t)
 	return (int)m->n_c++;
 }
 
-/* False: no container or address exists for this step. */
+/* False: there is no suitable container or address for this step. */
 static bool make_request(struct running *x, const struct step *t, struct request *r)
 {
 	struct model *m = &x->m;
@@ -141,8 +142,8 @@ static bool finish(struct doing *d)
 		die("waitpid: %s", errno_text(errno));
 	d->pid = 0;
 	outcome_done(&o);
-	/* A child may be killed by the driver, or exit with an error after the driver made one of
-	 * its calls fail. */
+	/* A child may be killed by this process, or exit with an error after this process made
+	 * one of the child's calls fail. */
 	if (WIFSIGNALED(st))
 		return s.act == ACT_KILL && WTERMSIG(st) == SIGKILL;
 	return WEXITSTATUS(st) == 0 || s.act == ACT_FAIL;

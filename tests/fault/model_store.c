@@ -180,7 +180,7 @@ static int do_gc(struct ipam *i, const struct model *m, const struct request *r,
 	return ipam_gc(i, "net", v, n, e);
 }
 
-/* One address after another is allocated and released, each durable before the next. */
+/* Each round allocates an address and releases it; each change is durable before the next. */
 static int do_churn(struct ipam *i, const struct request *r, struct err *e)
 {
 	static const char *const pools[] = {"r0*"};
@@ -198,7 +198,9 @@ static int do_churn(struct ipam *i, const struct request *r, struct err *e)
 		if (code < 0)
 			return e->kind == ERR_AGAIN && e->code == -ENOSPC
 				       ? 0
-				       : code; /* no address left */
+				       /* 0: no address is left, which ends the rounds and is no
+				        * error */
+				       : code;
 		code = ipam_release_ip(i, &g[0].address.ip, e);
 		ip_allocations_free(g, n);
 	}

@@ -109,7 +109,8 @@ static bool reached(struct stage *s, enum end end)
 
 /* --- ADD and DEL --- */
 
-/* Ends a point. A namespace with leftovers is not used for the next point. */
+/* Checks that nothing is left, and restores the files. A stage with leftovers is not used for
+ * further points. */
 static void must_be_clean(struct stage *s, const char *reason)
 {
 	if (!stage_same(s, &s->base, reason))
@@ -138,7 +139,7 @@ static bool disturbed_add(struct stage *s, struct shot *shot)
 		    !stage_each(s, V_CHECK, NULL, &end))
 			stage_wrong(s, "ADD succeeded and CHECK fails", NULL);
 	}
-	/* A runtime only has the result of a whole chain. */
+	/* A runtime has results, for the prevResult of a DEL, only if the whole chain succeeded. */
 	if (!whole)
 		stage_forget_results(s);
 	return whole;

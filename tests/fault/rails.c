@@ -314,8 +314,8 @@ static void trial_done(struct trial *t)
 }
 
 /* Runs the trials of one job. A race is repeated before each send. A refusal is repeated for every
- * eighth message, beginning with the one of the job's rail: the jobs of the eight rails together
- * refuse each message. quick: every seventh of these trials, and only rails 0, 3 and 6. */
+ * eighth message, beginning with message number 1 + the job's rail: the jobs of the eight rails
+ * together refuse each message. quick: every seventh of these trials, and only rails 0, 3 and 6. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;

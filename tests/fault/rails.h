@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TESTS_RAILS_H
 #define UNIRAIL_TESTS_RAILS_H
 
-/* Shared by rails.c and mishaps.c. */
+/* Shared by rails.c, mishaps.c and refuse.c. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,9 @@ struct mishap {
 	const char *name;
 	void (*begin)(struct lab *l, int rail);
 	void (*end)(struct lab *l, int rail);
-	bool race;	  /* begin() runs between two messages of the ADD to the kernel */
+	/* begin() runs just before a message of the ADD to the kernel: in each run a different
+	 * message */
+	bool race;
 	bool refuse;	  /* each message of the ADD is refused, one per run */
 	bool refuse_del;  /* each message of the DEL is refused, one per run */
 	bool detect;	  /* rails probe their gateways, and whether addresses are in use */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of a failed point. */
+/* Reports of failures, and the counts of a scene. */
 #include "fault.h"
 
 #include <stdio.h>

@@ -262,8 +262,8 @@ const struct scene scenes[] = {
 				      "rail0", "") "}"}},
 	 .prepare = with_vf,
 	 .dismantle = vf_return,
-	 /* if the driver refuses a change, DEL succeeds and records the refusal for GC and the
-	  * next pod */
+	 /* if the driver refuses to restore an attribute, DEL succeeds and retains the VF's
+	  * record, by which GC or the next pod's ADD restores the attribute */
 	 .lenient = true,
 	 .small = true,
 	 .vf = true},

@@ -78,7 +78,8 @@ struct pipes {
 	int in, out, err;
 };
 
-/* Output goes to files in memory, so the child never waits for a reader. */
+/* Creates a file in memory. stdin, stdout and stderr of the child are such files, so the child
+ * never waits for a reader. */
 static int scratch(struct span text)
 {
 	int fd = memfd_create("fault", MFD_CLOEXEC);
@@ -175,7 +176,7 @@ static bool is_due(pid_t pid, struct shot *s)
 	return s->act == ACT_EACH || (s->act != ACT_COUNT && s->seen == s->n);
 }
 
-/* Called at the entry of a system call. True: the child continues undisturbed from here. */
+/* Called at the entry of a system call. True: the child is not stopped at further system calls. */
 static bool at_entry(pid_t pid, struct shot *s)
 {
 	if (!is_due(pid, s))
@@ -190,7 +191,8 @@ static bool at_entry(pid_t pid, struct shot *s)
 	return s->act == ACT_CALL || s->act == ACT_KILL;
 }
 
-/* Returns the signal to deliver to the child; 0: ptrace caused this stop. */
+/* Returns the signal to deliver to the child; 0: none, since the stop is due to ptrace or to the
+ * SIGSTOP that a child raises before its first step (model_run.c). */
 static long forward(int st)
 {
 	int sig = WSTOPSIG(st);

@@ -27,8 +27,9 @@ struct shot {
 	long n;
 	/* number of a system call (SYS_*): calls of other kinds are not counted; 0: all are */
 	long only_nr;
-	/* Calls that allocate memory are not counted: in a child that was forked without exec,
-	 * their number depends on the heap that it inherits, and so on earlier runs. */
+	/* Calls that allocate or free memory are not counted: in a child that was forked without
+	 * exec, their number depends on the heap that the child inherits, and therefore on
+	 * earlier runs. */
 	bool no_memory;
 	void (*fn)(void *arg);
 	void *arg;

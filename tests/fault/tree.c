@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: the initial state of a point, and the files that may remain after it. */
+/* The files of a lab: takes, restores and dumps them. A dump omits the files that any call may
+ * leave. */
 #include "fault.h"
 
 #include <dirent.h>

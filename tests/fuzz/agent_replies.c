@@ -18,7 +18,8 @@ enum { RAILS = 2, BODY_MAX = 4 << 20, QUESTIONS = 6 };
 
 static struct feed answers;
 
-/* Whatever the earlier answers were, each request is JSON. */
+/* Whatever the earlier answers were, each request has a method and a path, and its body is empty
+ * or JSON. */
 static void check_request(const struct http1_request *r)
 {
 	auto_json struct json_doc *d = NULL;

@@ -19,7 +19,8 @@
 
 /* SIZE: of the arena. Allocations longer than ONE_MAX, or for which the arena has no space left,
  * go to the real allocator. GAP: poisoned bytes before and after each allocation. FILL: malloc()
- * sets this many bytes to 0xbe. LIVE, DEAD: states of an allocation. */
+ * sets at most this many bytes, from the start of the allocation, to 0xbe. LIVE, DEAD: states of
+ * an allocation. */
 enum { SIZE = 64 << 20, ONE_MAX = 1 << 20, GAP = 16, FILL = 64, LIVE = 0x11fe, DEAD = 0xdead };
 
 /* The header in the gap before each allocation. */

@@ -3,9 +3,10 @@
 #define UNIRAIL_TESTS_FUZZ_H
 
 /*
- * Common declarations of the fuzzers. Each fuzzer is one file with LLVMFuzzerTestOneInput(), linked
- * either with libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them
- * touches the kernel's state, starts a program or, except fuzz_tree.c, opens a real file (files.h).
+ * Common declarations of the fuzzers. Each fuzzer is a file fuzz_NAME.c with
+ * LLVMFuzzerTestOneInput() and any files NAME_*.c, linked either with libFuzzer (make fuzz) or with
+ * replay.c, which runs files (make check). None of them touches the kernel's state, starts a
+ * program or, except fuzz_tree.c, opens a real file (files.h).
  */
 
 #include <stdbool.h>
@@ -37,7 +38,8 @@ struct feed {
 uint8_t feed_byte(struct feed *f);
 struct span feed_line(struct feed *f); /* without its new line */
 struct span feed_rest(struct feed *f);
-/* NUL-terminated, truncated at the first NUL of the input; the caller frees. */
+/* Return the rest of the input, or s, up to its first NUL, as a NUL-terminated copy; the caller
+ * frees it. */
 char *feed_text(struct feed *f);
 char *text_of(struct span s);
 

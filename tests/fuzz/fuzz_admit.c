@@ -95,8 +95,9 @@ static char *line_of(const struct json *pool)
 	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
 }
 
-/* Returns whether the pool has annotations or a status. Agents record adopted addresses and the
- * block size there, which admission does not review, so agents may be unable to use such a pool. */
+/* Returns whether the pool has annotations or a status. The adopted addresses and the block size
+ * are recorded there, and admission does not validate them, so agents may be unable to use such
+ * a pool. */
 static bool has_annotations(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");
@@ -145,10 +146,8 @@ static void review(const struct admit_cache *w, struct admit_request *q)
 	json_free(filled);
 }
 
-/*
- * Adds defaults to the SpiderSubnet; removes the SpiderSubnet if admission refuses it, since then
- * it cannot exist.
- */
+/* Adds defaults to the SpiderSubnet; removes the SpiderSubnet if it has no name or admission
+ * refuses it, since it then cannot exist. */
 static void keep_taken(struct json_doc **subnet)
 {
 	const struct admit_cache empty = {.agent_ns = "x"};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data from a client of the gRPC server. First byte: bit 7: the client's preface and SETTINGS
- * precede the input; the other bits: number of bytes of each read. Time passes between reads.
+ * precede the input; the other bits: number of bytes of each read (0: 4096). Time passes between
+ * reads.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1. First byte: bit 0 chooses requests or responses, the other bits the size of the reads.
- * The rest is the data from the peer. One read and many reads have the same result; a parsed
- * message is written, and parsed again with the same result.
+ * HTTP/1.1. First byte: bit 0 chooses requests or responses, bits 1 to 5 the size of the reads. The
+ * rest is the data from the peer. One read and many reads have the same result; a parsed message is
+ * written, and parsed again with the same result.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void check_written(const struct http1_msg *m, enum http1_side side)
 								.body = m->body,
 								.close = m->close});
 	in = buf_span(&b);
-	/* A response whose status permits no body has none. */
+	/* Not parsed again: a response with this status has no body to compare. */
 	if (side == HTTP1_RESPONSES && (m->status == 204 || m->status == 304))
 		return;
 	must(http1_in(h, &in, &again, NULL) == 1 && in.n == 0);

@@ -8,7 +8,7 @@
  *	d	as s, and one byte is changed
  *
  * After reopening, the journal contains each committed entry and all entries from before. A file
- * that is refused can be repaired.
+ * that is refused can be repaired, unless its format or operations are of a later release.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -105,7 +105,7 @@ static void check_table(const struct lease_table *t)
 }
 
 /* Returns one or two changes: a new lease with the input's first line as container ID and pod
- * name; the journal's last lease, if there is one, free instead of allocated or vice versa. */
+ * name; the journal's last lease, if there is one, allocated if it was free, otherwise free. */
 static size_t make_changes(const struct journal *j, const char *text, struct lease v[static 2])
 {
 	struct lease *l = &v[0];

@@ -8,8 +8,8 @@
  *	status, time	a byte for the HTTP status, then a failure as answer; a time
  *	base64, exec	base64; the output of a program that provides credentials
  *
- * One read and many reads have the same result. A parsed object is written, and parsed again with the same
- * result.
+ * For list and stream, one read and many reads have the same result. JSON converted from YAML,
+ * times and base64 are written, and parsed again with the same result.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pod's networks from its annotations to unirail-cni's own configuration. Parts with a NUL
- * between them: the two annotations, a spec.config (every definition has it), the kubelet's
- * checkpoint, the runtime's runtimeConfig, the coordinator's settings; then a byte of options.
+ * between them: the annotation of the networks, the annotation of the default network, a
+ * spec.config (every definition has it), the kubelet's checkpoint, the runtime's runtimeConfig, the
+ * coordinator's settings; then a byte of options.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -24,8 +24,8 @@ static void check_ids(const struct message_ids *l)
 	}
 }
 
-/* Encodes an answer with the requested ids, as on_preferred() does; decoding it must give as many
- * ids. */
+/* Encodes the requested ids as an answer, as answer_preferred() does with the preferred ids;
+ * decoding the answer must give as many ids. */
 static void answer_ids(const struct message_request *q)
 {
 	struct message_ids *v = xcalloc(q->n + 1, sizeof(*v));

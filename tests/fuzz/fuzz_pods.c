@@ -120,7 +120,8 @@ static void check_order(const struct scene *s)
 	pool_set_done(&set);
 }
 
-/* An API server never has two objects of one name. */
+/* Returns whether two pools, used or left out, have the same name, which an API server never
+ * permits. */
 static bool has_twins(const struct scene *s)
 {
 	for (size_t i = 0; i < s->set.n + s->set.n_out; i++)

@@ -13,7 +13,8 @@
  *	settings	the agent's settings; install: the record of an earlier installation
  *	redact, verify	a file of a snapshot; a message of the peer of `unirail verify`
  *
- * A parsed object is written, and parsed again with the same result.
+ * For sriov, rdma and verify, a parsed object is written, and parsed again with the same result.
+ * For log, the log is closed and opened again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -26,15 +26,16 @@ static void check_line(struct span line)
 	if (fuzz_refused(verify_msg_parse(line, &m, &e), &e))
 		return;
 	check_text(&m);
-	/* A line with all fields and their names may be longer than the maximum, although each
-	 * parsed line is shorter. */
+	/* The written line may be longer than VERIFY_LINE_MAX, although the parsed line was not:
+	 * verify_msg_put() may write an address in a longer form. */
 	buf_init(&b, 4 * VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
 	must(!b.over && b.p[b.len - 1] == '\n');
 	if (b.len > VERIFY_LINE_MAX)
 		return;
 	must(verify_msg_parse((struct span){b.p, b.len - 1}, &again, NULL) == 0);
-	/* Compared as text, since blanks between the fields are arbitrary. */
+	/* Compares the two written lines: `line` may have unknown keys, or another order of the
+	 * fields. */
 	buf_init(&twice, 4 * VERIFY_LINE_MAX);
 	verify_msg_put(&again, &twice);
 	must(b.len == twice.len && !memcmp(b.p, twice.p, b.len));

@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_TESTS_FUZZ_NETCONF_H
 #define UNIRAIL_TESTS_FUZZ_NETCONF_H
 
-/* The pure part of each plugin's verbs: reading the configuration, deciding, writing results. */
+/* The parts of the plugins' verbs that do not use the kernel: reading the configuration,
+ * deciding, writing results. */
 
 #include "cni/plugins/coordinator/coordinator.h"
 #include "fuzz.h"
@@ -11,7 +12,8 @@ typedef int netconf_read(struct cni_call *c, struct cni_result *out, struct err 
 
 /* netconf_ipam.c */
 netconf_read netconf_host_local, netconf_static, netconf_spiderpool, netconf_whereabouts;
-/* Reads the IPAM that the call's configuration names, and merges its result into *out. */
+/* Reads the IPAM configuration by the rules of the type that it names, and merges the result
+ * into *out. */
 int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 
 /* netconf_rail.c */

@@ -31,7 +31,8 @@ static void check_kind(const struct link_driver *k, const struct rail_conf *c,
 	must(!s.ipoib_pkey || s.ipoib_pkey & 0x7fff);
 }
 
-/* Checks that the PF can set the attributes of the VF. */
+/* Checks that the attributes to set on the VF are known, and that their values are in the
+ * kernel's range. */
 static void check_sriov(const struct sriov_conf *c)
 {
 	const struct vf_info *to = &c->want.to;

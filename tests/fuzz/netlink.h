@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TESTS_FUZZ_NETLINK_H
 #define UNIRAIL_TESTS_FUZZ_NETLINK_H
 
-/* The requests of fuzz_netlink.c, one function per request. */
+/* The requests and events of fuzz_netlink.c that netlink_devices.c contains, one function each. */
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 
 enum { FILE_MAX = 4 << 20 };
 
-/* Uses stdio, since the functions of base/file.h access the files in memory. */
+/* Uses stdio, since the fuzzers map the functions of base/file.h to files in memory (files.h). */
 static char *read_file(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "r");

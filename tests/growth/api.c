@@ -171,7 +171,7 @@ void growth_api(const struct sample *s)
 	lab_stop();
 }
 
-/* --- many addresses of one container --- */
+/* --- many addresses or interfaces of one container, many containers --- */
 
 static void put_plan(struct buf *b, size_t n)
 {

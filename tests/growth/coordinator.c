@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's plan for a NIC with many addresses, for which the node has stale routes and
- * neighbour entries, for a pod with many default routes, and for a pod with many links; and the
- * coordinator's CHECK of a pod that has the state that ADD configured. */
+/* The coordinator's plan in each of these cases: the NIC has many addresses, and the node has
+ * stale routes and neighbour entries for them; the NIC has many default routes; the pod has many
+ * links; the node has many addresses. Also the coordinator's CHECK of a pod that has the state
+ * that ADD configured. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,8 @@ uint64_t growth_plan_default_routes(size_t n)
 	return plan(&f, n);
 }
 
-/* The link of the pod's default route is the last of n links, and the NIC has n default routes. */
+/* The link of the pod's default route is the last of n + 2 links, and the NIC has n default
+ * routes. */
 uint64_t growth_plan_links(size_t n)
 {
 	struct coordinator_facts f = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiler calls __sanitizer_cov_trace_pc() in every basic block of src (FLAVOUR=count); the
- * linker maps calls of libc's memory and string functions to this file (--wrap), which counts a
- * step for the call and for every 16 bytes.
+ * With FLAVOUR=count, the compiler inserts a call of __sanitizer_cov_trace_pc() into every basic
+ * block of src and of the tests, except the functions marked PLAIN; the linker maps calls of libc's
+ * memory and string functions to this file (--wrap), which counts a step for the call and for every
+ * 16 bytes.
  */
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cost of many small objects together. To add code that reads many objects, add one function
- * and one row here.
- */
+/* The cost of many small objects together. To test more code that reads many objects, add a
+ * function and an entry of crowds[]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,7 @@ enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };
 
 /* --- pools of one subnet --- */
 
-/* n pools of four addresses each, and the applications that request them. */
+/* n pools of four addresses each, and a requested number of addresses for each pool. */
 struct pools {
 	struct subnet_facts f;
 	struct subnet_entries entries;
@@ -222,8 +220,9 @@ static struct hostlocal_set ranges(size_t n)
 	return s;
 }
 
-/* Returns the cost of n lookups in a set of n ranges, as CHECK, DEL and an ADD with `ips` make
- * them; a range has the addresses 2 to 5, and each lookup is for address `at` of a range. */
+/* Returns the cost of n lookups in a set of n ranges, as CHECK and ADD of host-local make them.
+ * Range i has the addresses 2 to 5 of the i-th block of 8 addresses; lookup i is for address
+ * `at` of that block. */
 static uint64_t ranges_found(size_t n, size_t at)
 {
 	struct hostlocal_set s = ranges(n);

@@ -5,8 +5,9 @@
  * that reads such an object. `growth crowds`: calls the code that reads many objects of a kind
  * together, with three numbers of them. The cost is counted work, not time, so that every run gives
  * the same result. Fails if the step from 4n to 16n costs more than 6.5 times the step from n to
- * 4n: 4 is linear, about 5 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment it
- * runs a sample: each 7th case of every kind.
+ * 4n: 4 is linear, about 5 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment,
+ * `growth SCHEMA...` runs a sample: it measures each 7th combination of a list, map, string or
+ * group of them with an order. `growth crowds` always runs completely.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,15 +101,16 @@ static void load(const char *path, struct definition *d)
 	if (!base || !d->schema)
 		die(path, "the kind has no object in tests/growth/subjects.c");
 	d->base = parse(d->kind, span_of(base));
-	/* The compaction of a journal that exceeds 32 KiB is a jump in the cost: for "Agent" the
-	 * journal is larger at all three sizes. */
+	/* The compaction of a journal that exceeds 32 KiB is a jump in the cost. "Agent" starts
+	 * with more entries, so that the journal exceeds 32 KiB at all three sizes. */
 	d->first = strcmp(d->kind, "Agent") == 0 ? FIRST * STEP : FIRST;
 	shapes_of(d->schema, &d->shapes);
 }
 
 /* --- cost of a case: lists of one object at three sizes --- */
 
-/* Returns the base object of the kind with n entries (or bytes) in each of the shapes. */
+/* Returns the base object of the kind with n entries (for a string: n pieces of text) in each of
+ * the shapes. */
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
 			     const int *variants, size_t n_shapes, size_t n)
 {
@@ -132,7 +134,8 @@ static uint64_t cost(const struct subject *x, const struct sample *s)
 	return count_work - before;
 }
 
-/* An object of 16n that costs hardly more than one of n exceeds a limit and is refused early. */
+/* Accepts a cost that rises by less than LITTLE steps from n to 16n: the code refuses an object
+ * of 16n early because of a limit, or does not read the entries. */
 static bool grows_too_fast(const uint64_t c[static SIZES])
 {
 	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
@@ -167,8 +170,9 @@ static bool reads(const struct subject *x, const char *kind)
 	return false;
 }
 
-/* Measures a creation, an update that makes the object larger, one that makes it smaller, and one
- * that changes the order or the content of its entries, but not their number. */
+/* Measures a creation and, for each subject that reads `old`, also an update that makes the
+ * object larger, one that makes it smaller, and one that changes the order or the content of its
+ * entries, but not their number. */
 static void measure(const struct definition *d, const struct shape *const *s, const int *variants,
 		    size_t n_shapes, const char *what, const char *how)
 {
@@ -210,7 +214,8 @@ static void measure(const struct definition *d, const struct shape *const *s, co
 	}
 }
 
-/* All variants of a map have the same keys, in different orders: the first five suffice. */
+/* The keys of a map have three orders only, in the variants 0 to 2 (grown_map()): the first five
+ * variants suffice. */
 static bool differs(const struct shape *s, int variant)
 {
 	return s->what != SHAPE_MAP || variant < 5;

@@ -18,7 +18,7 @@
 #include "wire/json/json.h"
 #include "wire/json/tree.h"
 
-/* --- count.c: deterministic work: basic blocks of src, and bytes that libc reads or moves --- */
+/* --- count.c: deterministic work: basic blocks that run, and bytes that libc reads or moves --- */
 
 extern uint64_t count_work;
 
@@ -37,10 +37,12 @@ struct shapes {
 	size_t n;
 };
 
-/* Finds every list, map and text in a schema (openAPIV3Schema), so that fields that the schema
- * gains in the future are tested without a change here. */
+/* Finds the lists, the maps and the strings (except enums and entries of a list) in a schema
+ * (openAPIV3Schema), so that fields that the schema gains in the future are tested without a
+ * change here. */
 void shapes_of(const struct json *schema, struct shapes *ret);
-/* Writes n entries (or bytes) into `object` at the path; variant: their order and content. */
+/* Writes n entries (for a string: n pieces of text) into `object` at the path. variant: their
+ * order and content. */
 void shape_grow(struct json_tree *object, const struct json *schema, const struct shape *s,
 		size_t n, int variant);
 const char *shape_variant(const struct shape *s, int variant);

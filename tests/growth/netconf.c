@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each plugin's configuration, read and validated as in the fuzzer of the same name, without kernel
- * and files. */
+/* The configurations of the plugins below, read and validated as in fuzz_netconf.c, without the
+ * kernel and real files. */
 #include "netconf.h"
 
 #include <stdlib.h>

@@ -82,8 +82,8 @@ uint64_t growth_pools_of_subnets(size_t n)
 	return build(&l, n);
 }
 
-/* Each pool contains all later ones, and was changed after its creation, so that only the youngest
- * keeps its addresses. */
+/* Each pool contains all later ones, and was changed after its creation: the set has only the
+ * oldest pool, whose addresses that a younger pool also has may not be allocated. */
 uint64_t growth_pools_one_in_another(size_t n)
 {
 	struct lines l = {0};

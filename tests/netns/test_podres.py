@@ -211,7 +211,7 @@ def test_server_without_grpc_is_reported(path, answer):
         conn.sendall(answer)
 
     with peer(path, talk):
-        fails(path, "the peer is not a gRPC server: it does not speak HTTP/2")
+        fails(path, "the peer is not a gRPC server, or closed the connection: it sent no HTTP/2 SETTINGS")
 
 
 def test_missing_server_is_reported(path):

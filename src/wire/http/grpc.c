@@ -295,7 +295,8 @@ static int no_status(const struct grpc *g, struct err *e)
 {
 	if (!g->spoke_h2)
 		return err_kind(e, ERR_DECODE, -EPROTO,
-				"%s: the peer is not a gRPC server: it does not speak HTTP/2",
+				"%s: the peer is not a gRPC server, or closed the connection: it "
+				"sent no HTTP/2 SETTINGS",
 				g->method);
 	if (!g->closed)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET,

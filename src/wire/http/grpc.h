@@ -44,7 +44,8 @@ struct grpc_async;
 typedef void (*grpc_done_fn)(void *arg, struct span reply, const struct err *e);
 int grpc_start(struct loop *l, const struct grpc_call *c, grpc_done_fn done, void *arg,
 	       struct grpc_async **ret, struct err *e);
-/* Cancels the call; done() is not called. Must not be called after done(). Accepts NULL. */
+/* Cancels the call; done() is not called. Must not be called in done() or after it. Accepts
+ * NULL. */
 void grpc_cancel(struct grpc_async *a);
 
 /* --- the codec of one call: bytes in and out, no descriptor --- */

@@ -17,7 +17,8 @@ enum {
 	READS_MAX = 8, /* consecutive reads of one connection before other connections are served */
 	OUT_BATCH = 32 << 10,
 	OUT_MAX = 64 << 10,
-	OUT_KEEP = 1 << 10, /* buffer capacity in bytes that an idle connection retains */
+	/* maximum buffer capacity in bytes that a connection without pending output retains */
+	OUT_KEEP = 1 << 10,
 	ACCEPTS_MAX = 16,
 	PAUSE_MS = 100, /* pause after accept4() failed, for example for lack of descriptors */
 };
@@ -30,7 +31,9 @@ struct conn {
 	struct buf out;
 	size_t out_at;
 	bool is_dirty, is_closing, went_away;
-	int64_t idle_since; /* time since which no call is open; -1: a call is open */
+	/* time since which no call is open, or since GOAWAY; conn_open() starts with an earlier
+	 * time; -1: a call is open */
+	int64_t idle_since;
 	/* time since which no byte of `out` could be written; -1: nothing to write */
 	int64_t stuck_since;
 	struct loop_timer *timer;
@@ -167,7 +170,7 @@ static int flush(struct conn *c, struct err *e)
 	return r;
 }
 
-/* Writes pending output; returns false if the connection is closed. */
+/* Writes pending output. Closes c and returns false after an error or when the session is done. */
 static bool conn_flush(struct conn *c)
 {
 	struct err e = ERR_INIT;
@@ -221,7 +224,7 @@ static void on_timer(void *arg)
 
 /* --- read from a connection --- */
 
-/* Reads from the socket; returns 1 if the peer has closed. */
+/* Reads from the socket; returns 1 if the peer has closed the connection or recv(2) fails. */
 static int read_in(struct conn *c, struct err *e)
 {
 	char in[READ_SIZE];
@@ -256,7 +259,8 @@ static void on_bytes(void *arg, uint32_t events)
 	}
 	if (r < 0) {
 		log_warn("gRPC server: closing a client's connection", LOG_S("error", e.text));
-		write_out(c, &unsent); /* writes GOAWAY with the reason */
+		/* writes the output that the session has queued so far */
+		write_out(c, &unsent);
 	}
 	conn_close(c);
 }
@@ -272,8 +276,7 @@ static bool is_allowed(int fd)
 	       (u.uid == 0 || u.uid == geteuid());
 }
 
-/* Returns the connection that has been idle for the longest time; NULL: every connection has a
- * call. */
+/* Returns the connection with the earliest idle_since; NULL: every connection has a call. */
 static struct conn *idle_longest(struct grpc_server *s)
 {
 	struct conn *best = NULL;
@@ -338,11 +341,14 @@ static void on_accept(void *arg, uint32_t events)
 		}
 		if (fd < 0)
 			return;
+		if (!s->limits.anyone && !is_allowed(fd)) {
+			cleanup_fd(&fd);
+			continue;
+		}
 		old = s->n_conns >= (size_t)s->limits.max_conns ? idle_longest(s) : NULL;
 		if (old)
 			conn_close(old);
-		if (s->n_conns >= (size_t)s->limits.max_conns ||
-		    (!s->limits.anyone && !is_allowed(fd)))
+		if (s->n_conns >= (size_t)s->limits.max_conns)
 			cleanup_fd(&fd);
 		else
 			conn_open(s, fd);

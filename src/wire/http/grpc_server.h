@@ -20,14 +20,15 @@
  *   a request that is incomplete for `first_ms`	DEADLINE_EXCEEDED, reset
  *   the peer reads no byte of the output for `send_ms`	closed
  *   an answer that the peer does not read in `first_ms`	reset
- *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM
+ *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM; GOAWAY, closed if the peer has
+ *							acknowledged the SETTINGS
  *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
  *   a request longer than the method's limit		RESOURCE_EXHAUSTED
  *   too many PING, SETTINGS, RST_STREAM, unknown or empty frames	ENHANCE_YOUR_CALM, closed
  *   compressed message, unknown method			UNIMPLEMENTED
  *   content-type that is not gRPC's, method not POST	HTTP 415, 405
  *   grpc-timeout expired				DEADLINE_EXCEEDED
- *   bytes that are not HTTP/2				GOAWAY, closed
+ *   bytes that are not HTTP/2				closed
  */
 
 #include <stdbool.h>
@@ -114,7 +115,7 @@ struct grpc_limits {
 int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 		    const struct grpc_limits *limits, const struct grpc_method *methods, void *arg,
 		    struct err *e);
-/* Closes all connections; calls each open call's `closed`. Accepts NULL. */
+/* Closes all connections and calls grpc_session_free() for each. Accepts NULL. */
 void grpc_server_free(struct grpc_server *s);
 
 /* --- the codec: one connection, no descriptor and no clock --- */
@@ -123,8 +124,8 @@ struct grpc_session;
 
 int grpc_session_new(struct grpc_session **ret, const struct grpc_method *methods, void *arg,
 		     int first_ms, struct err *e);
-/* Ends all calls and frees the session. Calls `closed` for each call that its method has not
- * ended. Accepts NULL. */
+/* Ends all calls and frees the session. Calls `closed` for each call that was passed to its
+ * method and that the method has not ended. Accepts NULL. */
 void grpc_session_free(struct grpc_session *s);
 /* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). On an error write
  * the remaining output of grpc_session_out(), then close the connection. */

@@ -42,11 +42,11 @@ struct grpc_in {
 	/* the request */
 	size_t headers; /* bytes */
 	bool post, bad_timeout, has_method;
-	/* regular: a regular header was received; malformed: a pseudo-header follows a regular
+	/* regular: a regular header was received; malformed: :method or :path follows a regular
 	 * header or is repeated */
 	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
-	int64_t timeout_ms; /* grpc-timeout; -1: none */
+	int64_t timeout_ms; /* grpc-timeout; -1: none, or not valid */
 	int64_t deadline;   /* deadline of the call, monotonic ms; -1: none */
 	uint8_t prefix[PREFIX];
 	size_t prefix_n, want;
@@ -91,7 +91,7 @@ static void call_free(struct grpc_in *c)
 	free(c);
 }
 
-/* Frees the call; notifies its method unless the method ended it. */
+/* Frees the call; first notifies its method if it was called and the call has not ended. */
 static void call_close(struct grpc_in *c)
 {
 	bool notify = c->is_called && !c->is_ended && c->method->closed;

@@ -9,8 +9,8 @@
 
 #define GRPC_TYPE "application/grpc"
 
-/* Returns whether the type is "application/grpc", alone or followed by "+proto" or ";charset=...".
- * */
+/* Returns whether the type is "application/grpc", alone or followed by '+', ';' or a blank and
+ * any text. */
 bool grpc_type_ok(const char *content_type);
 /* Percent-decodes; control characters become blanks, the result is truncated to fit. */
 void grpc_message_decode(struct span s, char *ret, size_t size);

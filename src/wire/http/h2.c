@@ -147,7 +147,9 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 		end_stream(s, NULL, false);
 		return 0;
 	}
-	err_kind(&e, ERR_AGAIN, -ECONNRESET, "the server reset the stream: %s",
+	err_kind(&e, ERR_AGAIN, -ECONNRESET,
+		 "the stream was closed before the answer was "
+		 "complete: %s",
 		 nghttp2_http2_strerror(code));
 	end_stream(s, &e, code == NGHTTP2_REFUSED_STREAM);
 	return 0;

@@ -4,8 +4,8 @@
 
 /*
  * HTTP/2 (nghttp2) as the client, many requests on one connection. This codec never touches a
- * descriptor: bytes in and out, and callbacks receive a response as it arrives, so no body is
- * stored. https.h runs the codec on a socket.
+ * descriptor: bytes in and out, and callbacks receive a response as it arrives, so no response body
+ * is stored. https.h runs the codec on a socket.
  *
  * Why HTTP/2 for the API server: an agent keeps six to ten watches open. Measured (mbedTLS 3.6.7,
  * nghttp2 1.64, musl): a TLS connection holds 23 KiB, a session of nghttp2 12.5 KiB, a stream

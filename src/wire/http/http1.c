@@ -28,7 +28,7 @@ struct http1 {
 	struct http1_lines lines;
 	struct http1_head parsed;
 	struct http1_chunks chunks;
-	/* stops: http1_in() returns at each head; stopped: it has returned at this one */
+	/* stops: http1_in() returns at each head; stopped: it has returned at the current head */
 	bool continued, stops, stopped;
 	int interim, refusal;
 	struct err *err; /* in ST_FAILED: the error that every further http1_in() returns */
@@ -377,7 +377,10 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 		return 0;
 	}
 	if (v >= 0 || c->digits == 0)
-		return malformed(refusal, "a chunk's size is not a number", e);
+		return malformed(refusal,
+				 "a chunk's size is not a hexadecimal number of at most "
+				 "16 digits",
+				 e);
 	if (b == '\r')
 		c->state = CHUNK_SIZE_LF;
 	else if (b == ' ' || b == '\t')
@@ -385,7 +388,10 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 	else if (b == ';')
 		c->state = CHUNK_EXT;
 	else
-		return malformed(refusal, "a chunk's size is not a number", e);
+		return malformed(refusal,
+				 "a chunk's size is followed by a byte that is not "
+				 "allowed",
+				 e);
 	return 0;
 }
 
@@ -406,7 +412,10 @@ static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 		if (b == ';')
 			c->state = CHUNK_EXT;
 		else if (b != ' ' && b != '\t')
-			return malformed(refusal, "a chunk's size is not a number", e);
+			return malformed(refusal,
+					 "the blanks after a chunk's size are not "
+					 "followed by ';'",
+					 e);
 	} else if (b == '\r') {
 		c->state = CHUNK_SIZE_LF;
 	} else if ((u < ' ' && b != '\t') || u == 127) {
@@ -454,7 +463,8 @@ static int one_byte(struct http1_chunks *c, char b, size_t room, int *refusal, s
 	case CHUNK_DATA_CR:
 	case CHUNK_DATA_LF:
 		if (b != (c->state == CHUNK_DATA_CR ? '\r' : '\n'))
-			return malformed(refusal, "a chunk is longer than its size", e);
+			return malformed(refusal, "the data of a chunk is not followed by CR LF",
+					 e);
 		c->state = c->state == CHUNK_DATA_CR ? CHUNK_DATA_LF : CHUNK_SIZE;
 		return 0;
 	case CHUNK_TRAILER: return trailer_byte(c, b, refusal, e);
@@ -701,7 +711,9 @@ static int parse_response(struct span text, struct http1_head *h, struct phr_hea
 				   &m->reason.n, v, n, 0);
 
 	if (r != (int)text.n || m->status < 100 || m->status > 599)
-		return http1_refuse(refusal, 400, e, "the answer is not HTTP/1.1");
+		return http1_refuse(refusal, 400, e,
+				    "the head of the answer is malformed or not "
+				    "HTTP/1.1");
 	return 0;
 }
 

@@ -134,8 +134,8 @@ struct http1_call {
  * Sends one request on a new connection and stores the answer's body in *body, which this function
  * initializes and the caller frees, even on failure. Returns the status. Errors: -ETIMEDOUT, and
  * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect(2)
- * (kind ERR_UNAVAILABLE), for instance if no process listens; -EPROTO: the answer is not HTTP or
- * ends too early.
+ * (kind ERR_UNAVAILABLE), for instance if no process listens; -EPROTO: the answer is not HTTP, ends
+ * too early or has a body of more than c->max bytes.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. Returns 0 if all of the request is in the

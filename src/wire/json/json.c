@@ -90,8 +90,8 @@ static void put_place(struct buf *b, const struct level *v, int depth)
 				   (int)(v[i].key.n < 64 ? v[i].key.n : 64), v[i].key.p);
 }
 
-/* Writes the path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the text
- * must be valid up to `pos`. */
+/* Writes the path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the
+ * path is meaningless if the text before `pos` is not valid JSON. */
 static void place_at(struct span text, size_t pos, struct buf *ret)
 {
 	struct level v[JSON_DEPTH_MAX + 1] = {0};
@@ -729,7 +729,7 @@ static void add_ascii(struct buf *b, unsigned char c)
 		buf_char(b, (char)c);
 }
 
-/* Returns the number of bytes at p that need no escaping. */
+/* Returns the number of ASCII bytes at the start of p that need no escaping. */
 static size_t plain_len(const unsigned char *p, size_t n)
 {
 	size_t i = 0;

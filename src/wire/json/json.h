@@ -28,8 +28,7 @@ int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *
 /*
  * For untrusted input: at most `values` values, which take 16 bytes each in memory; a key counts as
  * one, an empty container as two. They are counted before the tree is built. -E2BIG names the path
- * of the first value above the limit: "1:52: more than 262144 values, at
- * request.object.spec.ips[9999]".
+ * of the first value above the limit: "1:27: more than 12 values, at a.b[1].c.d[2]".
  */
 int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
 		      struct err *e);

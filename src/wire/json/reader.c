@@ -139,7 +139,8 @@ static int read_strs(struct json_doc *d, const struct json *v, struct json_strs 
 	return 0;
 }
 
-/* An empty string leaves the address unset, as with Go's net.IP; read_mac() likewise. */
+/* Accepts an empty string, as Go's net.IP does, and leaves the address unchanged; read_mac()
+ * likewise. */
 static int read_ip(const struct json *v, struct ipaddr *into, const char *place, struct err *e)
 {
 	const char *s = json_string(v);

@@ -11,9 +11,9 @@
  *	json_tree_write(t, &out);
  *
  * Nothing is borrowed from the document, except by json_tree_over(). Functions except
- * json_tree_next() and json_tree_set_text() accept NULL and values of the wrong kind: they change
- * nothing and return NULL, false or an error, so that callers can follow paths without checks. Of
- * duplicate keys the last counts.
+ * json_tree_next() and json_tree_set_text() accept a tree that is NULL or of the wrong kind: they
+ * change nothing and return NULL, false or an error, so that callers can follow paths without
+ * checks. Of duplicate keys the last counts.
  */
 
 #include "wire/json/json.h"
@@ -23,8 +23,9 @@ struct json_tree;
 struct json_tree *json_tree_of(const struct json *v);
 /*
  * Like json_tree_of(), but borrows from the document, which must outlive the tree: creates nodes
- * only for accessed containers and writes everything else from the document. Use it for untrusted
- * input, since a copied value takes 100 bytes or more.
+ * only for the members and items of accessed containers, and writes everything else from the
+ * document. Use it for untrusted input, since json_tree_of() takes more than 50 bytes for each
+ * value.
  */
 struct json_tree *json_tree_over(const struct json *v);
 struct json_tree *json_tree_new(enum json_kind kind); /* kind: JSON_OBJECT or JSON_ARRAY */

@@ -26,7 +26,7 @@ static void to_hex(const uint8_t raw[static DIGEST_BYTES], char hex[static DIGES
 	hex[DIGEST_HEX - 1] = '\0';
 }
 
-/* The software SHA-256 cannot fail: the int results are for hardware engines. */
+/* mbedTLS's software SHA-256 cannot fail: its functions return an int only for hardware engines. */
 void digest_sha256(struct span data, char hex[static DIGEST_HEX])
 {
 	static const uint8_t nothing[1];
@@ -94,7 +94,8 @@ char *base64_encode(struct span s)
 	size_t size = (s.n + 2) / 3 * 4 + 1, len;
 	char *text = xmalloc(size);
 
-	/* Fails only if the buffer is too small, which cannot happen here. */
+	/* mbedtls_base64_encode() fails only if the buffer is too small, which cannot happen
+	 * here. For an empty input it writes nothing. */
 	*text = '\0';
 	mbedtls_base64_encode((unsigned char *)text, size, &len, (const unsigned char *)s.p, s.n);
 	return text;

@@ -38,9 +38,10 @@ struct tls_conf {
 	const struct tls_check *at_hand;
 };
 
-/* Findings of the verification of a peer's chain, for the error text. */
+/* Findings of the verification of a peer's chain, for the error text and the resumption of
+ * sessions. */
 struct tls_check {
-	char *name;	  /* name expected in the certificate; NULL: any (on a server) */
+	char *name;	  /* name expected in the certificate; NULL: any */
 	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
 	bool verified;	  /* a chain was verified; false for a resumed session */

@@ -23,7 +23,7 @@ struct tls {
 	struct tls_check check;
 	int fd;
 	bool starved; /* the last read or write of the socket returned EAGAIN */
-	bool left;    /* close_notify was sent */
+	bool left;    /* tls_bye() was called */
 	uint32_t events;
 	int64_t until; /* expiry of the session that this connection resumes */
 	int broken;    /* mbedTLS error that all further calls return */
@@ -69,8 +69,8 @@ static void forget(struct tls_saved_session *k)
 	*k = (struct tls_saved_session){.session = k->session};
 }
 
-/* Resumes the saved session of a client if it belongs to this server name, and sets *until to the
- * expiry of the session. */
+/* Offers the saved session of a client to the server if it belongs to this server name and has
+ * not expired, and sets *until to its expiry. */
 static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 			    const struct tls_check *check, int64_t *until)
 {
@@ -105,7 +105,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	return t;
 }
 
-/* Sends close_notify unless the socket is full; nothing may be written afterwards. */
+/* Sends close_notify if the handshake is complete and the connection not broken. If the socket
+ * is full, nothing is sent. Nothing may be written afterwards. */
 static void tls_bye(struct tls *t)
 {
 	if (!t->left && !t->broken && mbedtls_ssl_is_handshake_over(&t->ssl))
@@ -141,7 +142,8 @@ static bool again(struct tls *t, int r)
 	return !t->starved;
 }
 
-/* Must be called before each call of mbedTLS. */
+/* Must be called before each mbedtls_ssl_handshake(), mbedtls_ssl_read() and
+ * mbedtls_ssl_write(). */
 static void at_hand(struct tls *t)
 {
 	t->starved = false;
@@ -257,8 +259,10 @@ int tls_random(void *arg, unsigned char *p, size_t n)
 
 static int bad(const char *what, int code, struct err *e)
 {
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is not valid PEM (mbedTLS -0x%04x)", what,
-			(unsigned int)-code);
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"%s is not valid PEM or not supported (mbedTLS "
+			"-0x%04x)",
+			what, (unsigned int)-code);
 }
 
 /* mbedTLS expects the length of PEM to include the NUL. */
@@ -564,7 +568,7 @@ static const char *alert_describe(int alert, char *room, size_t size)
 
 static bool is_about_certificates(int alert)
 {
-	return (alert >= 42 && alert <= 49) || alert == 116;
+	return (alert >= 42 && alert <= 49 && alert != 47) || alert == 116;
 }
 
 /* Sets e for an mbedTLS error code; alert: number of the alert that the peer sent, or -1. */
@@ -575,7 +579,9 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
 
 	if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && alert >= 0)
 		return err_kind(e, ERR_UNAVAILABLE,
-				is_about_certificates(alert) ? -EKEYREJECTED : -EPROTO,
+				is_about_certificates(alert) ? -EKEYREJECTED
+				: alert == 120		     ? -EPROTONOSUPPORT
+							     : -EPROTO,
 				"TLS %s: %s says: %s", doing, peer,
 				alert_describe(alert, room, sizeof(room)));
 	if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_NET_CONN_RESET)
@@ -585,8 +591,10 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
 		return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
 				"TLS %s: %s speaks neither TLS 1.2 nor 1.3", doing, peer);
 	if (code == MBEDTLS_ERR_SSL_INVALID_RECORD)
-		return err_kind(e, ERR_UNAVAILABLE, -EPROTO, "TLS %s: %s does not speak TLS", doing,
-				peer);
+		return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
+				"TLS %s: %s does not speak TLS, or sent "
+				"an invalid record",
+				doing, peer);
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO, "TLS %s: mbedTLS -0x%04x", doing,
 			(unsigned int)-code);
 }
@@ -657,7 +665,7 @@ static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p
 	return mbedtls_ssl_ticket_parse(&c->tickets, session, p, n);
 }
 
-/* --- session settings of client and server --- */
+/* Enables the resumption of sessions on a client or a server. Returns 0 or an error of mbedTLS. */
 static int tls_sessions_init(struct tls_conf *c)
 {
 	mbedtls_ssl_session_init(&c->saved.session);

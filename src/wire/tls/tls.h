@@ -14,12 +14,13 @@
  *
  * Sessions are resumed, which costs a fraction of the CPU time of a full handshake. A client saves
  * the session of the last connection of its tls_conf, and tries it once for the next connection to
- * the same server name. A saved session expires with the first certificate of the verified chain,
- * at the latest after a day. After a failed attempt the next handshake is a full one. A server
- * stores no sessions: it issues tickets that are valid for an hour, encrypted with keys of its
- * tls_conf that change every hour. So sessions of a previous tls_conf (other certificates, another
- * CA) cannot be resumed. A server with a CA issues a ticket only after a handshake in which it
- * verified the client's certificates, and only if none of them expires within the hour.
+ * the same server name. A saved session expires when any certificate of the verified chain expires,
+ * at the latest a day after the full handshake. After a failed attempt the next handshake is a full
+ * one. A server stores no sessions: it issues tickets that are valid for an hour, encrypted with
+ * keys of its tls_conf that change every hour. So sessions of a previous tls_conf (other
+ * certificates, another CA) cannot be resumed. A server with a CA issues a ticket only after a
+ * handshake in which it verified the client's certificates, and only if none of them expires within
+ * the hour.
  *
  * Memory of a connection: 23 KiB (one record of 16 KiB in, 4 KiB out, keys).
  */
@@ -45,7 +46,8 @@ struct tls_material {
 /* Certificates and settings, shared by any number of connections; reference-counted. */
 struct tls_conf;
 
-/* Errors name what could not be read: "the CA", "the certificate", "the key"; kind ERR_CONF. */
+/* Errors of the PEM texts have the kind ERR_CONF and name the text: "the CA", "the certificate",
+ * "the key". */
 int tls_conf_new(struct tls_conf **ret, enum tls_side side, const struct tls_material *m,
 		 struct err *e);
 struct tls_conf *tls_conf_get(struct tls_conf *c);
@@ -56,7 +58,8 @@ struct tls;
 /* `name`: the DNS name or IP address that a client expects in the server's certificate; a server
  * passes NULL. The caller remains the owner of the descriptor. */
 struct tls *tls_new(struct tls_conf *c, int fd, const char *name);
-void tls_free(struct tls *t); /* sends close_notify unless the socket is full; accepts NULL */
+/* after a complete handshake sends close_notify, unless the socket is full; accepts NULL */
+void tls_free(struct tls *t);
 
 /*
  * Continues the handshake. Returns 0 when it is complete. -EAGAIN: wait for tls_events().

@@ -27,7 +27,7 @@ enum {
 	ENVELOPE_MAX = 2048,
 	/* Buffer capacity that is retained between messages. */
 	KEEP = 16 << 10,
-	/* Bytes processed in one step. */
+	/* Maximum number of bytes of a frame that are processed in one step. */
 	STEP = 64 << 10,
 };
 

@@ -7,7 +7,7 @@
  * containerd/nri pkg/net/multiplex): frames {u32 connection, u32 length, payload}, big-endian, in
  * which connection 1 carries requests of the container runtime to its plugin, and connection 2
  * requests of the plugin to the runtime. Within a connection: messages {u32 length, u32 stream, u8
- * type, u8 flags}. Unary calls only. The codec never touches a descriptor.
+ * type, u8 flags, payload}. Unary calls only. The codec never touches a descriptor.
  *
  * Errors: -EPROTO if a message of the peer is invalid; -EMSGSIZE if a message is over
  * TTRPC_MESSAGE_MAX, or if the peer does not read the answers to its requests. After an error the

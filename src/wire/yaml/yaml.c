@@ -22,8 +22,15 @@ struct yaml {
 	int flow;  /* nesting depth of flow collections */
 	struct json_out out;
 	struct buf text; /* the current scalar */
+	bool too_long;	 /* an earlier scalar was longer than YAML_TEXT_MAX */
 	struct err *e;
 };
+
+static void text_begin(struct yaml *y)
+{
+	y->too_long |= y->text.over;
+	buf_reset(&y->text);
+}
 
 /* Keys of one mapping, to detect duplicates. The owner frees `v`. */
 struct yaml_keys {
@@ -264,7 +271,7 @@ static void yaml_newline(struct yaml *y)
 
 /*
  * At the end of a line inside a scalar: skips to the next line with content and adds the folded
- * line breaks: a single one becomes a blank; of several, each but the first stays a line break.
+ * line breaks: a single one becomes a space; of several, each but the first stays a line break.
  * Returns false and leaves y->p unchanged if the scalar ends here, because the next line is
  * indented too little, the text ends, or a comment follows a plain scalar.
  */
@@ -314,7 +321,7 @@ static bool ends_plain(const struct yaml *y)
 
 static int yaml_plain(struct yaml *y, int indent, bool key)
 {
-	buf_reset(&y->text);
+	text_begin(y);
 	do {
 		size_t from = y->text.len;
 
@@ -322,9 +329,9 @@ static int yaml_plain(struct yaml *y, int indent, bool key)
 			buf_char(&y->text, *y->p++);
 		trim_blanks(&y->text, from);
 		if (y->text.len == 0)
-			return yaml_fail(y, "a value is missing");
-		/* A plain scalar ends at a comment; a colon would start a key, which is not allowed
-		 * here. */
+			return yaml_fail(y, "a key or a value is missing");
+		/* A plain scalar ends at a comment. A colon would make the scalar a key, which
+		 * is not allowed here. */
 		if (key || yaml_peek(y, 0) == '#')
 			return 0;
 		if (yaml_peek(y, 0) == ':')
@@ -413,8 +420,8 @@ static int scalar(struct yaml *y, int indent, char c)
 	return r < 0 ? r : yaml_end_of_line(y);
 }
 
-/* Returns true at a ':' that ends a key. In a flow collection no blank is needed after a quoted
- * key, as in JSON. */
+/* Returns true at a ':' that ends a key. In a flow collection the ':' after a quoted key needs
+ * no blank after it, as in JSON. */
 static bool is_colon(const struct yaml *y, bool quoted)
 {
 	char next = yaml_peek(y, 1);
@@ -440,16 +447,18 @@ static bool yaml_is_key(const struct yaml *at)
 	return found;
 }
 
-/* Fails when c begins syntax that is not supported. */
+/* Fails if c begins syntax that is not supported, or cannot begin a key or a value. */
 static int yaml_unread(struct yaml *y, char c)
 {
 	switch (c) {
 	case '&': return yaml_fail(y, "anchors ('&') are not supported: repeat the value");
 	case '*': return yaml_fail(y, "aliases ('*') are not supported: repeat the value");
 	case '!': return yaml_fail(y, "tags ('!') are not supported");
-	case '%': return yaml_fail(y, "directives ('%%') are not supported");
+	case '%':
+		return yaml_fail(y, "directives ('%%') are not supported; a value that begins "
+				    "with this character needs quotes");
 	case '@':
-	case '`': return yaml_fail(y, "'%c' cannot begin a value: put it into quotes", c);
+	case '`': return yaml_fail(y, "'%c' cannot begin a key or a value without quotes", c);
 	case '?':
 		if (yaml_is_break(yaml_peek(y, 1)))
 			return yaml_fail(y, "complex keys ('? ') are not supported");
@@ -597,7 +606,7 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 	jo_init(&y.out, json, 0);
 	buf_init(&y.text, YAML_TEXT_MAX);
 	r = document(&y);
-	if (r == 0 && (json->over || y.text.over))
+	if (r == 0 && (json->over || y.text.over || y.too_long))
 		r = err_kind(e, ERR_DECODE, -EFBIG,
 			     "the YAML text is too long, or a value in it is longer than %d bytes",
 			     YAML_TEXT_MAX);
@@ -621,7 +630,7 @@ static int block_header(struct yaml *y, int indent, struct block *b)
 		else if (c >= '1' && c <= '9' && !b->indent)
 			b->indent = (indent < 0 ? 0 : indent) + c - '0';
 		else
-			return yaml_fail(y, "unknown block scalar indicator '%c' after '%c'", c,
+			return yaml_fail(y, "unexpected block scalar indicator '%c' after '%c'", c,
 					 b->style);
 		y->p++;
 	}
@@ -658,11 +667,11 @@ static void join(struct yaml *y, const struct block *b, unsigned int breaks, boo
 static int yaml_block(struct yaml *y, int indent)
 {
 	struct block b;
-	unsigned int breaks = 0; /* number of line breaks since the last line with content */
+	unsigned int breaks = 0; /* number of empty lines since the last line with content */
 	bool first = true, deeper = false;
 	int r = block_header(y, indent, &b);
 
-	buf_reset(&y->text);
+	text_begin(y);
 	while (r == 0 && y->p < y->end) {
 		int n;
 		bool deep;
@@ -772,7 +781,7 @@ static int yaml_skip(struct yaml *y)
 
 		while (yaml_is_blank(yaml_peek(y, 0))) {
 			if (indenting && !y->flow && *y->p == '\t')
-				return yaml_fail(y, "a tab cannot indent: use blanks");
+				return yaml_fail(y, "a tab cannot indent: use spaces");
 			y->p++;
 		}
 		if (yaml_peek(y, 0) == '#' && (y->p == y->line_start || yaml_is_blank(y->p[-1])))
@@ -889,7 +898,10 @@ static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t
 				 key ? " in this line" : "");
 	trim_blanks(&y->text, *keep);
 	if (!fold(y, indent, false))
-		return yaml_fail(y, "the closing %c is missing", quote);
+		return yaml_fail(y,
+				 "the closing %c is missing, or the next line is indented too "
+				 "little",
+				 quote);
 	*keep = y->text.len;
 	return 0;
 }
@@ -905,7 +917,7 @@ static int yaml_quoted(struct yaml *y, int indent, bool key)
 	size_t keep = 0;
 	int r = 0;
 
-	buf_reset(&y->text);
+	text_begin(y);
 	while (r == 0 &&
 	       ((c = yaml_peek(y, 0)) != quote || (quote == '\'' && yaml_peek(y, 1) == c))) {
 		if (c == '\n' || c == '\0') {

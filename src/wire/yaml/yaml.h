@@ -19,8 +19,8 @@
 
 enum { YAML_DEPTH_MAX = 30, YAML_KEYS_MAX = 1000 };
 
-/* Appends the JSON text to *json. Errors are "3:14: reason" (line and column from 1), kind
- * ERR_DECODE. */
+/* Appends the JSON text to *json. Errors have the kind ERR_DECODE and the text "3:14: reason"
+ * (line and column from 1); only -EFBIG has no position. */
 int yaml_to_json(struct span text, struct buf *json, struct err *e);
 
 #endif

@@ -308,8 +308,8 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 		{.ippools = UNNAMED,
 		 .ifname = "net4",
 		 .at = 4,
-		 .want = "!it has 3 entries, and interface net4 is the pod's number 4 that gets "
-			 "addresses: add an entry for it"},
+		 .want = "!it has 3 entries, and interface net4 is number 4 of the pod's interfaces "
+			 "that get addresses: add an entry for it"},
 		{.ippools = UNNAMED,
 		 .ifname = "net2",
 		 .want = "!which of its 3 entries is for interface net2 is ambiguous: give each entry "
@@ -510,7 +510,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
 	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
-	ASSERT_HAS(e.text, "interface net3 is the pod's number 3");
+	ASSERT_HAS(e.text, "interface net3 is number 3 of the pod's interfaces");
 	/* Without the ippools annotation, `conf_clean` of the configuration is used. */
 	labels_done(&pod.annotations);
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");

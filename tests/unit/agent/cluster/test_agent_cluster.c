@@ -95,10 +95,10 @@ static void test_invalid_coordinator_is_refused(void **state)
 		{"{\"spec\":{\"hijackCIDR\":[\"a\"]}}", "spec: hijackCIDR is 'a', expected CIDRs"},
 		{"{\"spec\":{\"vethMTU\":1}}", "spec: vethMTU is '1', expected 68 to 65535"},
 		{"{\"status\":{\"serviceCIDR\":[[]]}}",
-		 "status: status.serviceCIDR is an array, expected a string, a number, true or "
+		 "status: status.serviceCIDR is an array, expected a string, an integer, true or "
 		 "false"},
 		{"{\"spec\":{\"policyRoutes\":[{\"dst\":\"10.0.0.0/8\"}]}}",
-		 "spec: spec.policyRoutes is an object, expected the strings 'dst' and 'gw'"},
+		 "spec: spec.policyRoutes is an object, expected an object with the strings 'dst' and 'gw'"},
 	};
 	struct coordinator_settings s;
 

@@ -321,7 +321,7 @@ static void test_link_kind_missing_in_the_kernel_is_unsupported(void **state)
 	link_add(b, &s);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EOPNOTSUPP,
 	      "create smokesignal 'net1': Operation not supported (EOPNOTSUPP): Unknown device type: load the kernel module "
-	      "of this kind");
+	      "of this device type");
 	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	kern_close(&lab);
 }

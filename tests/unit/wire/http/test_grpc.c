@@ -161,9 +161,10 @@ static void test_invalid_responses_are_errors(void **state)
 		int code;
 		const char *text;
 	} rows[] = {
-		{"", -EPROTO, "/v1.A/B: the peer is not a gRPC server: it does not speak HTTP/2"},
+		{"", -EPROTO,
+		 "/v1.A/B: the peer is not a gRPC server, or closed the connection: it sent no HTTP/2 SETTINGS"},
 		{"485454502f312e3120343030204261642052657175657374", -EPROTO,
-		 "the peer is not a gRPC server: it does not speak HTTP/2"},
+		 "the peer is not a gRPC server, or closed the connection: it sent no HTTP/2 SETTINGS"},
 		{GREETING, -ECONNRESET, "the connection was closed before the answer"},
 		{GREETING HEAD ABC, -ECONNRESET, "the connection was closed before the answer"},
 		{GREETING RST "00000002", -ECONNRESET,

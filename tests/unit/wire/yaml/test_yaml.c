@@ -151,12 +151,13 @@ static void test_unsupported_yaml_is_refused(void **state)
 	bad("a: &x 1", "1:4: anchors ('&') are not supported: repeat the value");
 	bad("a: *x", "1:4: aliases ('*') are not supported: repeat the value");
 	bad("a: !!str 1", "1:4: tags ('!') are not supported");
-	bad("%YAML 1.2\n---\na: 1", "1:1: directives ('%') are not supported");
+	bad("%YAML 1.2\n---\na: 1", "1:1: directives ('%') are not supported; a value that begins "
+				    "with this character needs quotes");
 	bad("? a\n: b", "1:1: complex keys ('? ') are not supported");
 	bad("a: 1\n<<: 2", "2:3: merge keys are not supported: repeat the keys");
 	bad("a: 1\n---\nb: 2", "2:1: a second document begins: only one is supported");
-	bad("a: @x", "1:4: '@' cannot begin a value: put it into quotes");
-	bad("a:\n\tb: 1", "2:1: a tab cannot indent: use blanks");
+	bad("a: @x", "1:4: '@' cannot begin a key or a value without quotes");
+	bad("a:\n\tb: 1", "2:1: a tab cannot indent: use spaces");
 }
 
 static void test_invalid_yaml_is_refused_with_its_position(void **state)
@@ -172,7 +173,8 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	    "3:8: ': ' is not allowed in a plain value: put the value into quotes");
 	bad("a: 1\nb", "2:2: ': ' is missing after a key");
 	bad("a: \"x", "1:6: the closing \" is missing");
-	bad("a: 'x\nb: 1", "1:6: the closing ' is missing");
+	bad("a: 'x\nb: 1",
+	    "1:6: the closing ' is missing, or the next line is indented too little");
 	bad("a: \"\\q\"", "1:7: escape '\\q' is not known");
 	bad("a: \"\\u0000\"", "1:7: the escape is NUL or above U+10FFFF");
 	bad("a: \"\\ud800\"", "1:11: the escape is half of a surrogate pair");
@@ -180,7 +182,7 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	bad("a: {b c}", "1:8: ': ' is missing after a key");
 	bad("a: [1}", "1:6: expected ',' or ']' here");
 	bad("a: \"x\" y", "1:8: 'y' is not expected here");
-	bad("a: |x\n  y", "1:5: unknown block scalar indicator 'x' after '|'");
+	bad("a: |x\n  y", "1:5: unexpected block scalar indicator 'x' after '|'");
 	bad("- a\nb: 1", "2:1: 'b' is not expected here");
 	bad("a: 1\n- b", "2:1: a sequence in the middle of a mapping");
 	bad("a: x\001", "1:5: byte 0x01 is not allowed in text");
