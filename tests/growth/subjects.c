@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readers of users' objects. To add code that reads objects of a kind, add one function and one
- * row here. */
+/* The readers of users' objects. To add code that reads objects of a kind, add one function and
+ * one row of subjects[]. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: attack_unix.py SOCKET KIND N
-Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones. Depending on KIND, each connection sends its text repeatedly,
-as fast as the server reads it, or one byte every 0.5 s. Prints "ready" to stdout after N connections have been opened; ends when stdin is
-closed."""
+"""usage: attack_unix.py SOCKET KIND N Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones. Depending on KIND,
+each connection sends nothing, a text repeatedly, as fast as the server reads it, or one byte every 0.5 s. Prints "ready" to stdout
+after N connections have been opened; ends when stdin is closed."""
 import contextlib
 import select
 import socket
@@ -17,9 +16,9 @@ def frame(kind, flags, stream, payload=b""):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
-# HEADERS of POST /v1beta1.DevicePlugin/Allocate, whose stream stays open for DATA; HPACK literals
+# HEADERS of POST /v1beta1.DevicePlugin/Allocate, whose stream stays open for DATA; HPACK without Huffman codes
 HEAD = frame(1, 4, 1, b"\x83\x86\x04\x1f/v1beta1.DevicePlugin/Allocate".replace(b"\x1f", b"\x1e") + b"\x0f\x10\x10application/grpc")
-KINDS = {  # the client sends the first text once, then the second repeatedly; True: only the first byte of the second, every 0.5 s
+KINDS = {  # the client sends the first text once, then the second repeatedly; True: one byte of the second every 0.5 s
     "silent": (b"", b"", False),
     "slow": (b"", PREFACE, True),
     "huge": (PREFACE, b"\xff\xff\xff\x00\0\0\0\0\1" + b"x" * 65536, False),
@@ -52,7 +51,7 @@ def main():
             except OSError:  # the backlog is full
                 s.close()
                 break
-            live[s.fileno()] = [s, start]
+            live[s.fileno()] = [s, start, 0]
             poll.register(s, select.EPOLLIN | select.EPOLLOUT)
             opened += 1
         for fd, event in poll.poll(0.02):
@@ -75,9 +74,10 @@ def main():
                 drop(fd)
         if is_slow and time.monotonic() - last > 0.5:
             last = time.monotonic()
-            for s, _ in live.values():
+            for one in live.values():
                 with contextlib.suppress(OSError):  # the next poll() reports the error
-                    s.send(more[:1])
+                    one[0].send(more[one[2] % len(more):][:1])
+                    one[2] += 1
         if not ready and opened >= n:
             ready = True
             print("ready", flush=True)

@@ -108,7 +108,7 @@ def ecn(h, name, enabled=(), cnp_dscp=46):
 
 
 def rail(h, i, switch, gpu=True, device=CX7, **more):
-    """A switch with two ports, a NIC and a GPU below."""
+    """A switch with two downstream ports: a NIC below the first and, if gpu is true, a GPU below the second."""
     h.bridge(f"{switch}", 0x0000)
     for port in ("02:04.0", "02:08.0"):
         h.bridge(f"{switch}/{bdf_at(i, port)}", 0x001D)
@@ -171,8 +171,8 @@ def inbox():
         h.file(f"/sys/kernel/debug/mlx5/{bdf_at(i, '03:00.0')}/cc_params/np_cnp_dscp", 48)
         h.file(f"/sys/kernel/config/rdma_cm/mlx5_{i}/ports/1/default_roce_mode", "IB/RoCE v1" if i else "RoCE v2")
         h.file(f"/sys/kernel/config/rdma_cm/mlx5_{i}/ports/1/default_roce_tos", 0 if i else 160)
-        # the first NIC is prepared, except that DSCP 40 has the wrong priority and that the switch announces PFC for another priority; the
-        # firmware of the second runs DCBX
+        # the first NIC has the intended QoS settings, except that DSCP 40 has the wrong priority and that the switch announces PFC for
+        # another priority; the firmware of the second runs DCBX
         h.port_dcb(f"ens{i + 1}f0np0", enabled=0 if i else 1 << 5, dcbx=0 if i else 9, peer=None if i else 1 << 3,
                    dscp=() if i else [(d, 2 if d == 40 else d >> 3) for d in range(64)])
     h.write("inbox")

@@ -110,7 +110,8 @@ static void mutate_line(char *hex, size_t n, uint64_t *seed)
 		memset(hex + 2 + next(seed) % (n / 2 - 1) * 2, ' ', 2);
 }
 
-/* Appends the line. An answer that mutate_line() has truncated ends before its first blank. */
+/* Appends the line; cuts an answer off at its first blank, which mutate_line() may have put
+ * there. */
 static void copy_line(struct buf *b, const char *line, size_t n)
 {
 	const char *cut = line[0] == '<' ? memchr(line + 2, ' ', n - 2) : NULL;

@@ -24,7 +24,7 @@ struct kern_lab {
 void kern_open(struct kern_lab *l);
 void kern_close(struct kern_lab *l);
 
-/* The error of the current or the last call. */
+/* The error of the current or the last call in OK() or FAILS(). */
 static struct err e __attribute__((unused));
 
 /* Fails the test with the text of the error unless the call succeeds. */
@@ -56,7 +56,8 @@ struct nl_wire *kern_replay(const char *name);
 
 /*
  * Calls use() `rounds` times, each time with another mutation of tests/replay/<name>, from a fixed
- * seed. Only the answers are mutated. use() may fail, but must neither crash nor hang.
+ * seed. Only the answers are mutated. The calls that use() makes may fail, but must neither crash
+ * nor hang.
  */
 void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
 

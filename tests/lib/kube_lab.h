@@ -5,8 +5,9 @@
 /*
  * A fake of the client of the API server (kube/client.h, kube/listwatch.h), for tests that decide
  * what each list contains and when each request is answered. (api_lab.h of unit/agent/blocks is a
- * fake server for the real client instead.) This header defines the functions of both headers, in
- * place of kube/client.c and kube/listwatch.c: only one file of a test program may include it.
+ * fake server for the real client instead.) This header defines the functions of both headers,
+ * except kube_new(), kube_free() and kube_watch_decode(), in place of kube/client.c and
+ * kube/listwatch.c: only one file of a test program may include it.
  *
  * The test owns the struct kube: all zeros except `loop`, whose clock the test sets. A fake with
  * more state is a struct whose first member is a struct kube. A list ends, and a watch opens, when
@@ -156,7 +157,8 @@ static inline void kl_on_answer(void *arg)
 	kl_answer(c, c->status, c->text);
 }
 
-/* Answers `ms` milliseconds of the loop's clock later, as kl_answer() does. The text is copied. */
+/* Answers `ms` milliseconds of the loop's clock later, as kl_answer() does. The text must not be
+ * NULL; it is copied. */
 static inline void kl_answer_after(struct kube_call *c, int64_t ms, int status, const char *text)
 {
 	c->status = status;

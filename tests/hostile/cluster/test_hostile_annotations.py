@@ -55,8 +55,8 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     annotate(mine, thief, *mine_ip, *other, "172.20.1.255", "10.1.1.1")
     one.start("--gc-grace", "1s")
 
-    # Only annotations record these addresses, for the victim and for the thief. The agent trusts neither, and
-    # does not adopt the block before the thief is deleted.
+    # Only the annotations of victim and thief record the victim's addresses. The agent trusts neither annotation, and does not adopt the
+    # block before the thief is deleted.
     lines = one.wait_logged("reported by another pod too", 60)
     assert name_of(thief) in lines[0]["pods"] and name_of(victim) in lines[0]["pods"] and mine_ip[0] in lines[0]["pods"], lines
     assert not one.logged("adopting blocks of a lost log")

@@ -62,7 +62,8 @@ def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, vol
 
 
 def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volume):  # noqa: F811
-    """A pod of a trusted namespace cannot attach a definition of an untrusted one, neither as a further nor as its default network."""
+    """A pod of a trusted namespace cannot attach a definition of type multus of an untrusted namespace, neither as an additional nor as
+    its default network."""
     w, lab_ = node_with_agent, node_with_agent.lab
     w.nad("default", "evil", multus(volume))
     trust(w.mine, w.team, "true")
@@ -78,7 +79,7 @@ def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volum
 
 
 def test_common_definitions_of_an_untrusted_namespace_are_attached(node_with_agent):  # noqa: F811
-    """Definitions of every kind that users have in their own namespaces are attached, although the namespace is not trusted."""
+    """A definition with plugins that tenants commonly use in their own namespaces is attached, although the namespace is not trusted."""
     w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")
     net["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}}, {"type": "sbr"}]

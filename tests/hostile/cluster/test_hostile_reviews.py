@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the webhook port, beside the reviews of a real API server.
 
-In an earlier version, the controller decided reviews for any client that reached the port: after 27 s of them the ConfigMap of claims was
-full. And 7 slow uploads of 7 MiB caused 143 of 146 creates to be refused."""
+In an earlier version, the controller decided reviews for any client that reached the port: after 27 s of them the ConfigMap of range
+locks was full. And 7 slow uploads of 7 MiB caused 143 of 146 creates to be refused."""
 import base64
 import contextlib
 import http.client
@@ -102,8 +102,8 @@ def test_review_without_the_token_gets_404_before_its_body_is_read(cluster, repl
     assert token.encode() not in open(f"/proc/{c.process.pid}/cmdline", "rb").read()
 
 
-def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
-    """The log level is debug; meanwhile secrets are rotated, and every kind of request that carries a secret fails once."""
+def test_secrets_are_in_no_log_metric_configmap_or_event(cluster, replica, ns, tmp_path):
+    """The log level is debug. During the test secrets are rotated, and requests that carry a secret fail in several ways."""
     account = cluster.account(ns, "all", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
     c = replica("c", "--token-life", "3s", "--ca-publish", "2s",
                 kubeconfig=cluster.kubeconfig(tmp_path / "conf", {"token": account})).leads()
@@ -209,8 +209,8 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
 @pytest.mark.parametrize("sources", [["127.0.0.1"], MANY], ids=["local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", ["head", "heads", "upload"])
 def test_reviews_are_answered_beside_slow_requests_over_tls(cluster, replica, ns, kind, sources):
-    """500 connections with a complete TLS handshake send a head byte by byte, a head of 16 KiB without its end, or, with
-    the registered token, a body of 7 MiB byte by byte: each review is answered within a second, and no create is refused."""
+    """500 connections with a complete TLS handshake send a head byte by byte, a head of 15 KiB without its end, or, with the registered
+    token, 100 KiB of a body of 7 MiB and then single bytes of it: each review is answered within a second, and no create is refused."""
     c = replica("c").leads()
     registered(cluster)
     os.setpriority(os.PRIO_PROCESS, c.process.pid, -10)

@@ -36,7 +36,8 @@ CREATES = {
     "a RoleBinding": (f"{ROLES}/rolebindings", {"metadata": {"name": "x"}, "roleRef": {
         "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "unirail-controller"}}),
 }
-# The status of a GET with the controller's token: 200 for the controller's own objects, 403 for other objects of the namespace.
+# The status of a GET with the controller's token: 200 for the requests that the controller makes, 403 for other objects and lists of the
+# namespace.
 READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE}/configmaps/unirail-controller": 403,
          f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200,
          # The controller reads the CA's Secret to sign certificates. It does not list Secrets to find it, so the list is refused.

@@ -24,7 +24,7 @@ def one():
     made.close()
 
 
-def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
+def test_stolen_agent_token_writes_only_the_block_size_of_a_pool(one, closing, tmp_path):
     wait(lambda: Nodes(one).pool("p", "172.16.1.0/24"), "pool p is created")
     agent, controller = one.token("unirail", "unirail-agent"), tmp_path / "token"
     controller.write_text(one.token("unirail", "unirail-controller"))

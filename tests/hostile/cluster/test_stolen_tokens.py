@@ -27,7 +27,8 @@ NODES = ("n1", "n2", "n3")
 
 
 class ClusterWithPolicies:
-    """A cluster with the objects of deploy/, and pods whose tokens are stolen."""
+    """A cluster with the objects of deploy/ and deploy/policies, and the stolen tokens: of an agent on each node, of the controller, and
+    one of an agent that names no node."""
 
     def __init__(self):
         self.cluster = clusters.Cluster()
@@ -211,8 +212,8 @@ def test_agent_token_can_only_request_borrow_and_return_addresses_in_blocks_of_o
 
 
 def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
-    """In its own blocks an agent may write all entries except those of addresses that other nodes have borrowed. It may give up a block,
-    but not transfer it to another node."""
+    """In its own blocks an agent may write all entries, but neither change nor add one by which another node borrows an address. It may
+    give up a block, but not transfer it to another node."""
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
     emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
@@ -246,7 +247,8 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
 
 
 def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emptied):
-    """An agent may write endpoints of its own node, and, in endpoints of other nodes, the fields that request a retained address."""
+    """An agent may write endpoints of its own node, and, in endpoints of other nodes, the fields that request a retained address. It may
+    take over an endpoint of another node for another pod of the same name."""
     emptied.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     emptied.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
     emptied.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
@@ -268,7 +270,7 @@ def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emp
     taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/requested-from": None},
                           "annotations": {"unirail.io/requested-by": None}},
              "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
-    emptied.allowed("n1", "PATCH", at, taken)  # for the next pod of the same name, on n1; the policies permit this (deploy/README)
+    emptied.allowed("n1", "PATCH", at, taken)  # n1 takes the endpoint over for a new pod web-0; the policies permit this (deploy/README)
     emptied.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
     emptied.allowed("n1", "DELETE", at)
     emptied.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
@@ -303,7 +305,7 @@ def test_agent_token_writes_only_two_annotations_of_pools(emptied):
 
 def test_controller_token_writes_only_networks_of_spidermultusconfigs(emptied):
     """The controller's token writes only NetworkAttachmentDefinitions whose controller in ownerReferences is a SpiderMultusConfig, and
-    may make a SpiderMultusConfig the controller of one that has no controller there."""
+    may make a SpiderMultusConfig the controller of a NetworkAttachmentDefinition that has no controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     emptied.refused("controller", only, "POST", NADS, nad("x"))
     emptied.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))

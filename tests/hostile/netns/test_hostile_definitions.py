@@ -197,7 +197,8 @@ def test_ipam_that_executes_its_caller_ends_with_an_error(lab):
 
 
 def test_common_untrusted_definitions_are_attached(lab, agent):
-    """The definitions have no mark of trust, like all definitions that existed before the mark was introduced."""
+    """The agent reports the definition as untrusted, like every definition of a tenant's namespace without the annotation that makes it
+    trusted."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},
                               {"type": "sbr"}, {"type": "coordinator", "mode": "auto"}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unauthorized clients at the ports of agent and controller: crowds of slow connections beside the requests of a kubelet.
+"""Unauthorized clients at the agent's health and metrics ports: crowds of slow connections beside the requests of a kubelet.
 
 In an earlier version, 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """

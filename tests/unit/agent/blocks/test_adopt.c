@@ -73,7 +73,7 @@ static struct adopt_claim claim(const char *ip, size_t pod, bool written)
 	return (struct adopt_claim){.ip = t_net(ip).ip, .pod = pod, .written = written};
 }
 
-/* A user can write another pod's address into an annotation of its own pod. */
+/* A user can annotate a pod with the address of another user's pod. */
 static void test_address_claimed_by_several_pods_goes_to_the_endpoint_owner(void **state)
 {
 	struct adopt_claim v[] = {

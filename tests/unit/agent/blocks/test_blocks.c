@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The blocks of a node: which requests demand leads to, and what the node may allocate after each
- * answer, lost answer, crash and restore of etcd. The API server is that of api_lab.h; the loop has
- * the clock of the test, so half an hour passes at once.
- */
+/* The blocks of a node: which requests the node sends when pods need addresses, and what it may
+ * allocate after each answer, lost answer, crash and restore of etcd. The API server is that of
+ * api_lab.h; the test advances the loop's clock, so it does not wait in real time. */
 #include "testlib.h"
 
 #include <stdlib.h>
@@ -66,7 +64,7 @@ static void pass(int64_t ms)
 	t_loop_run(lab->loop, ms);
 }
 
-/* Starts the agent, which opens the block log, connects to the API server and lists its blocks. */
+/* Starts the agent, which opens the block log, connects to the API server and lists n1's blocks. */
 static void agent_start(void)
 {
 	const struct blocks_conf c = {.root = &lab->root,
@@ -162,8 +160,7 @@ static bool may_allocate(const char *ip)
 	return ret;
 }
 
-/* Allocates the address to a pod, and passes the leases to the blocks as the agent does after a
- * batch. */
+/* Allocates the address to a pod, and calls blocks_leases() as the agent does after a batch. */
 static void pod_gets(const char *ip)
 {
 	struct lease l = LEASE_INIT;
@@ -247,7 +244,7 @@ static void test_larger_demand_leads_to_as_many_blocks_as_it_needs(void **state)
 	ASSERT_EQ(api_count(BLOCKS "/"), 3);
 }
 
-static void test_no_request_is_sent_before_the_leases_are_known(void **state)
+static void test_no_block_is_claimed_before_the_leases_are_known(void **state)
 {
 	struct blocks_conf c;
 	struct err e = ERR_INIT;
@@ -361,7 +358,7 @@ static void test_forbidden_claims_are_retried_with_a_growing_backoff(void **stat
 
 /* --- the log --- */
 
-static void test_claim_in_the_block_log_is_used_after_a_crash_without_a_request(void **state)
+static void test_claim_in_the_block_log_is_used_after_a_crash_without_a_write_request(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -408,7 +405,7 @@ static void test_demand_during_an_outage_is_met_when_the_api_server_is_back(void
 }
 
 static void
-test_block_is_not_used_after_loss_of_the_block_log_until_all_pods_are_known(void **state)
+test_block_of_a_lost_log_is_not_used_and_is_deleted_when_all_pods_are_known(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -649,7 +646,7 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 
 /* --- the block size --- */
 
-/* Removes the block size from the pool's object, and restarts the agent. */
+/* Creates the pool's object without a block size, and restarts the agent. */
 static void forget_block_size(void)
 {
 	api_put(POOL, "{'metadata':{},'spec':{}}");
@@ -719,16 +716,16 @@ int main(void)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 		TEST(test_demand_leads_to_a_claim_whose_addresses_are_usable),
 		TEST(test_larger_demand_leads_to_as_many_blocks_as_it_needs),
-		TEST(test_no_request_is_sent_before_the_leases_are_known),
+		TEST(test_no_block_is_claimed_before_the_leases_are_known),
 		TEST(test_addresses_of_an_expected_pod_are_claimed_before_its_request),
 		TEST(test_claim_refused_with_409_is_retried_with_another_block),
 		TEST(test_claim_whose_answer_was_lost_is_found_by_the_watch),
 		TEST(test_claim_that_never_arrived_is_sent_again),
 		TEST(test_forbidden_claims_are_retried_with_a_growing_backoff),
-		TEST(test_claim_in_the_block_log_is_used_after_a_crash_without_a_request),
+		TEST(test_claim_in_the_block_log_is_used_after_a_crash_without_a_write_request),
 		TEST(test_blocks_in_the_block_log_are_used_while_the_api_server_is_unavailable),
 		TEST(test_demand_during_an_outage_is_met_when_the_api_server_is_back),
-		TEST(test_block_is_not_used_after_loss_of_the_block_log_until_all_pods_are_known),
+		TEST(test_block_of_a_lost_log_is_not_used_and_is_deleted_when_all_pods_are_known),
 		TEST(test_idle_block_is_released_after_the_idle_time),
 		TEST(test_block_with_an_address_of_a_pod_is_not_released),
 		TEST(test_release_whose_request_was_lost_is_sent_again),

@@ -78,8 +78,8 @@ static void test_cache_files_of_unirail_cni_are_read(void **state)
 	expect(&c.v[3], "b", "172.16.1.8", true);
 }
 
-/* A tenant with the right to write definitions could choose any address with the IPAM plugin
- * static. */
+/* A tenant with the right to write network-attachment-definitions could choose any address with
+ * the IPAM plugin static. */
 static void test_only_addresses_of_spiderpool_ipam_count_as_allocated(void **state)
 {
 	static const struct {
@@ -196,7 +196,7 @@ static void refused(struct t_dir *w, const char *expected)
 		fail_msg("'%s' is not in: %s", expected, e.text);
 }
 
-static void test_files_that_users_can_write_are_refused(void **state)
+static void test_writable_or_irregular_files_and_directories_are_refused(void **state)
 {
 	struct t_dir *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->path);
@@ -249,7 +249,7 @@ int main(void)
 		cmocka_unit_test(test_cache_files_of_other_programs_are_read),
 		CASE(test_invalid_cache_files_are_errors),
 		CASE(test_libcni_and_multus_directories_are_read),
-		CASE(test_files_that_users_can_write_are_refused),
+		CASE(test_writable_or_irregular_files_and_directories_are_refused),
 		CASE(test_too_large_cache_files_are_refused),
 	};
 

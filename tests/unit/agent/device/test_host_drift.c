@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From the plan of `unirail host watch` to its report, and from the report to the Node condition.
- */
+/* How `unirail host watch` turns its plan into a report, how the agent turns the report into a
+ * Node condition, and the intervals of both. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -198,7 +197,7 @@ static void on_round(void *arg)
 		loop_add_timer(a->loop, 1000, on_round, a);
 }
 
-/* No API server listens: the report is read and counted nevertheless. */
+/* No API server listens; the agent reads the report nevertheless. */
 static void test_report_is_read_every_ten_seconds(void **state)
 {
 	struct kube_conf conf = {0};

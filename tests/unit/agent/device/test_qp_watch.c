@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Containers without a queue pair: the state that RDMA netlink and /proc report for each, and when
- * a container is inspected.
- */
+/* Containers without a queue pair: the state that follows from RDMA netlink, /proc and control
+ * groups for each, and when a container is inspected. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -96,8 +94,9 @@ static void test_cause_of_a_missing_queue_pair_is_named_for_each_container(void 
 	il_drop(&l);
 }
 
-/* The control groups also count processes and devices that netlink does not show. */
-static void test_hidden_processes_are_counted_by_control_groups(void **state)
+/* The control groups also count RDMA objects of processes and devices that netlink does not
+ * show. */
+static void test_rdma_objects_of_hidden_processes_are_read_from_control_groups(void **state)
 {
 	static const struct {
 		const char *uid, *file, *text;
@@ -345,7 +344,8 @@ static void test_unknown_state_of_queue_pairs_causes_no_event(void **state)
 	ASSERT_EQ(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
 	qp_watch_take(l.w, 0, QP_UNKNOWN, "exclusive mode", NOW + 5 * AFTER_MS);
 	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
-	/* The container ends before its result arrives: the result is ignored. */
+	/* The container has ended, so qp_watch_due() does not return it, and a result for index
+	 * 0 is ignored. */
 	list(&l, NOW + 7 * AFTER_MS, v, 1);
 	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
 	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + 7 * AFTER_MS);
@@ -357,7 +357,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cause_of_a_missing_queue_pair_is_named_for_each_container),
-		cmocka_unit_test(test_hidden_processes_are_counted_by_control_groups),
+		cmocka_unit_test(
+			test_rdma_objects_of_hidden_processes_are_read_from_control_groups),
 		cmocka_unit_test(test_queue_pairs_of_the_kernel_are_not_counted),
 		cmocka_unit_test(
 			test_missing_queue_pair_and_its_later_creation_are_reported_once_each),

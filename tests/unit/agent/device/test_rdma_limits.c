@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Limits of RDMA objects: which limits each pod has, and where they are written in constructed
- * control groups.
- */
+/* Limits of RDMA objects: which limits each pod gets, and to which control groups of a fake
+ * /sys/fs/cgroup they are written. */
 #include "testlib.h"
 
 #include <errno.h>

@@ -217,7 +217,8 @@ static void test_total_size_of_configurations_is_limited(void **state)
 		.nets = "wide,wide,wide,wide,wide,wide");
 }
 
-static void test_isolated_pod_gets_networks_of_its_own_and_global_namespaces_only(void **state)
+static void
+test_isolated_pod_may_request_networks_of_its_own_and_global_namespaces_only(void **state)
 {
 	(void)state;
 	IS("team/rail0@net1", .n_netconf = 1, .nets = "team/rail0");
@@ -385,7 +386,7 @@ int main(void)
 		cmocka_unit_test(test_missing_or_broken_networks_are_refused),
 		cmocka_unit_test(test_total_size_of_configurations_is_limited),
 		cmocka_unit_test(
-			test_isolated_pod_gets_networks_of_its_own_and_global_namespaces_only),
+			test_isolated_pod_may_request_networks_of_its_own_and_global_namespaces_only),
 		cmocka_unit_test(test_pod_with_another_uid_is_refused),
 		cmocka_unit_test(test_devices_are_assigned_in_the_order_of_networks),
 		cmocka_unit_test(test_annotation_may_only_name_a_device_of_the_pod),
