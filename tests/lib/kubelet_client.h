@@ -78,8 +78,8 @@ static inline size_t put_text(uint8_t *at, const char *s)
 	return n + 1;
 }
 
-/* Writes the headers of a request in HPACK, literals without indexing. All names except "te" are
- * in HPACK's static table. */
+/* Writes the headers of a request in HPACK: method and scheme as indexed fields, the others as
+ * literals without indexing. All names except "te" are in HPACK's static table. */
 static inline size_t put_headers(uint8_t *at, const char *path)
 {
 	uint8_t *p = at;
@@ -105,7 +105,7 @@ static inline size_t frame_len(const uint8_t head[static FRAME_HEAD])
 	return (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
 }
 
-/* Acknowledges a frame SETTINGS or PING of the server; others need no reply. */
+/* Acknowledges a SETTINGS or PING frame of the server; other frames and ACKs need no reply. */
 static inline void acknowledge(int fd, const uint8_t head[static FRAME_HEAD],
 			       const uint8_t *payload)
 {

@@ -9,7 +9,8 @@
 
 /* For settings_env.get: arg is a list of "NAME=value", ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);
-/* Returns the text of a file of the source tree, at most its first 64 KiB. The caller frees. */
+/* Returns the text of a file of the source tree, at most its first 65535 bytes. The caller
+ * frees. */
 char *settings_lab_text(const char *path);
 /* Returns the content of the sample file `path`; fails the test unless the file has each key except
  * `config`, with its default. The caller frees. */

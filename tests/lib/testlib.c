@@ -11,7 +11,7 @@
 #include "base/log.h"
 
 /* If a string has LONG_STRING bytes or more, a failure also prints the position of the first
- * difference, and DIFFERENCE_SHOWN bytes of each string from there. */
+ * difference, and up to DIFFERENCE_SHOWN bytes of each string from there. */
 #define LONG_STRING	 60
 #define DIFFERENCE_SHOWN 40
 

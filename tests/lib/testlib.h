@@ -38,8 +38,8 @@
 /* Fails the test unless the text contains `part`. */
 #define ASSERT_HAS(text, part) t_assert_has(text, part, T_AT(#text, #part))
 
-/* Fails the test unless the call succeeds, and prints the text of the error e, which the call
- * sets. */
+/* Fails the test if the call returns a negative value; the failure prints the text of the error
+ * e, which the call sets. */
 #define ASSERT_OK(call, e) t_assert_ok(call, e, T_AT(#call, ""))
 
 /*
@@ -60,7 +60,8 @@ char *t_quoted(const char *text);
 /* Parse a JSON text; t_json_quoted(): with single quotes in place of double ones. */
 struct json_doc *t_json(const char *text);
 struct json_doc *t_json_quoted(const char *text);
-/* Decodes pairs of hexadecimal digits; returns the number of bytes, at most `size`. */
+/* Decodes pairs of hexadecimal digits; returns the number of bytes. Fails the test if there are
+ * more than `size`. */
 size_t t_hex(const char *hex, uint8_t *ret, size_t size);
 /* Fails the test unless the buffer has the bytes of these pairs of digits. */
 void t_assert_hex(const struct buf *b, const char *hex);

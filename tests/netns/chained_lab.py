@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests of the chained plugins (tuning, sbr, loopback, ifacer)."""
+"""Shared by the tests of the chained plugins (tuning, sbr, loopback, ifacer, rdma)."""
 import os
 import pathlib
 

@@ -109,16 +109,16 @@ class Listener:
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def close(self):
-        """Joins the thread: if it still waited in accept(), it could accept connections of a later listener, which has
-        the same descriptor."""
+        """Joins the thread before it closes the listener: a thread that still waited in accept() could accept connections of a later
+        listener with the same descriptor."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()
 
 
 class Server(Listener):
-    """`script` has the response to the n-th request; its last entry answers all further requests. If an entry returns
-    None, the connection is closed."""
+    """`script` is a list of functions: the n-th makes the frames of the response to the n-th request, counted over all connections; the
+    last answers all further requests. If a function returns None, the connection is closed."""
 
     def __init__(self, cert, script=(answer(),), alpn=("h2",), client_ca=None, tls=None, greet=True):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

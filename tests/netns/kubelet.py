@@ -138,8 +138,8 @@ class Kubelet:
 
 
 class PodResources:
-    """The kubelet's PodResources socket. pods: {name: {container: {resource: [ids]}}}, or the status with which List
-    fails. While the event `gate` is not set, the response waits."""
+    """The kubelet's PodResources socket. pods: {name: {container: {resource: [ids]}}}, or the status with which List fails. While the
+    event `gate` is not set, the response waits, at most 30 s."""
 
     def __init__(self, path):
         self.path, self.pods, self.requests = path, {}, 0

@@ -203,8 +203,8 @@ class Pod:
 
 class Lab:
     """`rails` NICs on the node ("rail0"...), and "eth0"; each is connected to a bridge of the fabric that has the gateway's address. NIC
-    i has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and fd00:16:i::/64; .1 is the gateway, .2 the node. With `exclusive` the IPv4
-    addresses of NICs and gateways have the prefix length 27 instead of 24."""
+    i has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and, with `v6`, fd00:16:i::/64 (i in hexadecimal); host 1 is the gateway, host 2 the
+    node. With `exclusive` the IPv4 addresses of NICs and gateways have the prefix length 27 instead of 24."""
 
     def __init__(self, tmp, plugins, rails=2, v6=False, exclusive=False):
         self.tmp, self.plugins, self.namespaces = tmp, plugins, []

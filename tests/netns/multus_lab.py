@@ -8,7 +8,7 @@ from lab import REFERENCE
 
 
 def generic(conf):
-    """The content of Multus' fields Conf and ConfList: the keys that all plugins have."""
+    """The content of Multus' field Conf, and of each plugin in its field ConfList: the keys that all plugins have."""
     return {**{k: conf[k] for k in ("cniVersion", "name", "type") if k in conf},
             "ipam": {"type": conf["ipam"]["type"]} if conf.get("ipam") else {}, "dns": {}}
 
@@ -53,7 +53,8 @@ class Multus:
         return sorted(p.name for p in self.folder.rglob("*") if pod.id in p.name)
 
     def add(self, pod, *confs, master="eth0", requests=None, run=True):
-        """Calls ADD of every delegate, and writes the files that Multus writes. requests: {index of the delegate: {...}}."""
+        """Writes the files that Multus writes at ADD, and calls ADD of every delegate; with run=False it writes only the scratch file
+        and calls no plugin. requests: {index of the delegate: {...}}."""
         requests = requests or {}
         delegates = [delegate(c, self.head, **requests.get(i, {})) for i, c in enumerate(confs)]
         self.scratch(pod).write_text(json.dumps(delegates, separators=(",", ":")))

@@ -84,7 +84,7 @@ class PodAgent:
                        "stateDir": str(self.lab.state_dir), **more}
 
     def stop(self):
-        """Stops the server and removes its socket."""
+        """Stops the HTTP server and `unirail ipam serve`, and removes the HTTP server's socket."""
         self.hangs = False
         if self.server:
             self.server.shutdown()

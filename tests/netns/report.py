@@ -2,8 +2,8 @@
 """What a failed test reports: the condition that did not become true, and the end of the log of each server that was followed.
 
 A test calls follow(name, log) for each server that it starts. The log is a path (with wildcards: the newest file that matches), or a
-list to which lines are added. The report of a test that fails has the last lines of each log that grew since the test began. ended(log)
-is called before the file or its folder is deleted."""
+list to which lines are added. The report of a test that fails has the last lines of each log that grew since the test began. A test
+calls ended(log) before it deletes the file or its directory."""
 import glob
 import http.client
 import json
@@ -20,9 +20,10 @@ _ended = []  # (name, last lines) of each log that ended during the test
 
 
 def wait(condition, what, seconds=30, every=0.05):
-    """Calls `condition` until it returns a true value, which is returned; an exception counts as false. `what`: a sentence that states
-    the condition; the error after `seconds` contains it, and has the exception of the last call as its cause. every: the longest
-    pause between two calls, in seconds."""
+    """Calls `condition` until it returns a true value, which is returned; an OSError, AssertionError, HTTPException, LookupError or
+    ValueError counts as false, any other exception ends the wait. `what`: a sentence that states the condition; the error after
+    `seconds` contains it, and has the exception of the last call as its cause. every: the longest pause between two calls, in
+    seconds."""
     __tracebackhide__ = True
     end, pause = time.monotonic() + seconds, 0.01
     while True:
@@ -90,7 +91,8 @@ def ended(log):
 
 
 def pytest_make_parametrize_id(val, argname):
-    """Names a parameter without an id by its value; for a bool or None, by the name of the argument."""
+    """Names a parameter without an id: a dict, list or tuple by its JSON, a bool or None by the argument's name; pytest names all
+    others."""
     if isinstance(val, bool):
         return argname if val else f"no {argname}"
     if val is None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of test_side_by_side.py: configurations that are run with Debian's containernetworking-plugins 1.1.1 and with unirail. Error
-messages are compared literally, since people search for them; `differs` has each intentional difference and its reason. This file has the
-protocol and IPAM, side_by_side_links.py the links."""
+"""The table of test_side_by_side.py: configurations that are run with Debian's containernetworking-plugins 1.1.1 and with unirail. If a
+call must fail, the error messages of both must contain the texts in `contains`, since people search for them; the rest of a message
+may differ. `differs` has each intentional difference and its reason. This file has the protocol and IPAM, side_by_side_links.py the
+links."""
 import dataclasses
 
 WORK_DIR, POD_DIR = "@dir@", "@pod@"  # placeholders: a new directory, the pod's namespace
@@ -40,7 +41,8 @@ class Case:
     node: tuple = ()  # lines for ip -batch
     pod: tuple = ()
     files: dict = dataclasses.field(default_factory=dict)
-    differs: dict = dataclasses.field(default_factory=dict)  # {pattern of the differing value: reason}
+    # {pattern of the name of a value that differs: reason, or Code} the same, for values of the original that differ from run to run
+    differs: dict = dataclasses.field(default_factory=dict)
     chance: dict = dataclasses.field(default_factory=dict)  # the same, for values of the original that differ from run to run
 
 
@@ -317,7 +319,7 @@ def requests():
 
 
 def stores():
-    """Cases in which the data directory already has files."""
+    """Cases of the data directory: full ranges, repeated calls, and files that exist before the first call."""
     settings, full = host_local([NET4]), host_local([TINY])
     held = {"networks/net/10.7.0.2": "old\r\nnet1", "networks/net/10.7.0.3": "older"}
     add("host-local-exhausted",

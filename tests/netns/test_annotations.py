@@ -130,7 +130,7 @@ def test_network_status_equals_that_of_multus(lab, agent, others, name):
     lab.delete(c, pod, ifname="eth0")
 
 
-# Differences between unirail's files and those of Multus' HEAD, and the reasons for which Multus ignores them.
+# The keys in which unirail's files differ from those of Multus' HEAD, and the reason for each.
 DIFFERENT = {
     "Conf": "for a plugin list, Multus writes a Conf with only two empty objects, and does not read it",
     "unirail": "names the writer of the entry, so that unirail's DEL recognizes its own entries",

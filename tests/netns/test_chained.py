@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning, sbr and ifacer within the process of unirail-cni, which executes no plugin: the kernel state equals that of a chain of
+"""tuning, sbr and ifacer within the process of unirail-cni, which does not execute them: the kernel state equals that of a chain of
 executed plugins, and a failed ADD undoes the changes of these plugins."""
 import os
 
@@ -158,7 +158,7 @@ def test_loopback_is_accepted_as_a_network(lab):
     assert "UP" in link(pod.ns, "lo")["flags"] and has_address(pod.ns, "net1", "172.16.1.20/24")
 
 
-# --- ifacer, before the first plugin ---
+# --- ifacer, before the plugin that makes the interface ---
 
 
 def with_ifacer(lab, **more):
@@ -167,7 +167,7 @@ def with_ifacer(lab, **more):
     return nets
 
 
-def test_ifacer_is_accepted_before_the_first_plugin(lab):
+def test_ifacer_is_accepted_before_the_plugin_that_makes_the_interface(lab):
     """ifacer is the first plugin in Spiderpool's conflists. With one interface and no VLAN it creates nothing."""
     lab.rail_pools()
     c, pod = lab.rails(with_ifacer(lab, interfaces=["rail0"])), lab.pod()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CHECK, GC and STATUS of every plugin: alone, before sbr, tuning and the coordinator, and in one process. CHECK names each part that was
-removed after ADD, GC releases the resources of attachments that the runtime does not list, STATUS reports missing resources."""
+"""CHECK, GC and STATUS of macvlan and host-device, alone and followed by sbr, tuning or the coordinator: as a chain of executed plugins,
+and within the process of unirail-cni. CHECK names each part that was removed or changed after ADD, GC releases the resources of
+attachments that the runtime does not list, STATUS reports missing resources."""
 import pytest
 from lab import ip, ns_del, routes, rules, state
 from report import wait
@@ -104,7 +105,7 @@ def sbr_table(ns):
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("chain", CHAINS)
-def test_check_names_each_removed_part(lab, chain, at_once):
+def test_check_names_each_part_that_was_removed_or_changed(lab, chain, at_once):
     damage = [(name, *how) for name, how in DAMAGE.items()]
     damage += [MORE[p["type"]] for p in CHAINS[chain] if p["type"] in MORE]
     for name, do, word in damage:
@@ -143,8 +144,8 @@ GC = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", GC)
 def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
-    """A pod's namespace is deleted without DEL, and GC does not list the pod: GC removes its state from the node, and the state of the
-    listed pod stays."""
+    """A pod's namespace is deleted without DEL, and the list that the runtime passes to GC does not contain the pod: GC removes the
+    pod's state from the node, and the state of the listed pod stays."""
     lab.rail_pools(reuse_delay="0s")
     before = state(lab.node)
     plugins = GC[what](lab)
@@ -191,7 +192,7 @@ STATUS = {
 @pytest.mark.parametrize("what", STATUS)
 def test_status_reports_missing_resources_and_invalid_configurations(lab, what, at_once):
     """STATUS succeeds for a valid configuration. Otherwise its error has the code for an invalid configuration or a missing resource;
-    the error of unirail-cni names the rail too."""
+    the error of unirail-cni also names the rail or the field conf.networks[0]."""
     lab.rail_pools()
     plugins, code, contains = STATUS[what]
     for p in plugins:

@@ -96,7 +96,7 @@ ls /run
 
 
 def test_demo_with_option_keep_is_removed_by_option_clean():
-    """The commands run in a mount namespace with a separate /run, because every demo uses the same names."""
+    """The commands run in a mount namespace with a separate /run, because every demo with --keep uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     plan_file, rest = out.split("--- again\n")
     again, rest = rest.split("--- clean\n")
@@ -137,7 +137,7 @@ AS_OTHER_USER = """
 set -e
 mount -t tmpfs -o mode=755 var /var/lib
 mkdir -p -m 700 /var/lib/cni/multus
-# The tree may be in a folder that only root may enter, such as /root.
+# The tree may be in a directory that only root may enter, such as /root.
 cp %s /var/lib/unirail
 exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/unirail demo -n 1
 """ % BINARY
@@ -248,7 +248,8 @@ def applets():
 
 
 def test_install_creates_missing_cni_directories(tmp_path):
-    """`unirail install` creates the directories, and its message says that it waits for the configuration of the cluster's network."""
+    """`unirail install` creates the directories; its message names the file that is written once the cluster's network has a CNI
+    configuration."""
     net_d = tmp_path / "etc/cni/net.d"
     p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
     assert p.returncode == 0 and (tmp_path / "opt/cni/bin/unirail-cni").is_symlink() and list(net_d.iterdir()) == []

@@ -174,7 +174,7 @@ def test_dual_stack_overlay_pod_gets_routes_of_both_families(make_lab):
 
 @pytest.mark.parametrize("mode", ["disabled", "disable"])
 def test_disabled_coordinator_changes_nothing(lab, mode):
-    """The original fails with mode 'disabled', although 'disabled' is the default of its mode."""
+    """The original's plugin knows only 'disable', although its SpiderCoordinator accepts 'disabled'."""
     s = Stack(lab)
     chain = s.plugins(1, mode=mode)
     prev = lab.chain("ADD", chain[:1], s.pod)
@@ -236,7 +236,7 @@ def test_default_route_moves_to_the_selected_nic(lab):
     assert (999, "172.16.0.20", None, "101") in rules(pod)
 
 
-def test_later_nic_with_tune_pod_routes_false_changes_no_route(lab):
+def test_later_nic_with_tune_pod_routes_false_adds_no_rule(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay", tunePodRoutes=False)
@@ -436,7 +436,7 @@ def test_node_rule_that_the_user_added_stays(lab):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
 def test_del_without_a_namespace_restores_the_node(lab, netns):
-    """The original leaves the veth pair when the namespace is deleted."""
+    """Without the namespace, the original's DEL returns before it deletes the veth pair."""
     s = Stack(lab)
     result = s.add(0, "eth0", mode="underlay")
     assert s.pod.host_veth in link_names(lab.node)
@@ -445,7 +445,7 @@ def test_del_without_a_namespace_restores_the_node(lab, netns):
     assert routes(lab.node, 500) == [] and neighbours(lab.node) == {}
 
 
-def test_del_succeeds_twice_and_without_prev_result(lab):
+def test_repeated_del_succeeds_without_prev_result(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     for _ in range(3):

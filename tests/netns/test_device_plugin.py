@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail device-plugin` against a kubelet on an independent implementation of the protocol: grpc's Python server and
-client."""
+"""Tests `unirail device-plugin` with a test kubelet (kubelet.py) on grpc's Python server and client, an implementation of gRPC that is
+independent of unirail's."""
 import contextlib
 import json
 import os
@@ -302,7 +302,8 @@ def pods(tmp_path):
 
 
 def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
-    """The GPUs are those of the newest pod with GPUs in the kubelet's list of pods."""
+    """The GPUs are those of the pod that appeared last in the kubelet's list, among the pods with GPUs that have no device of the
+    resource yet."""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
     with Kubelet(node.dir) as kubelet:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor` as a process: exit status, snapshots, other roots. tests/unit and tests/vm test its findings."""
+"""`unirail doctor` as a process: exit status, options, snapshots, other roots and some findings. tests/unit and tests/vm test the other
+findings."""
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ def doctor(*args):
 
 @pytest.fixture
 def paths(tmp_path):
-    """Temporary directories instead of those of this machine."""
+    """Options that name temporary directories instead of this machine's default directories."""
     return ["--cni-bin", str(tmp_path / "bin"), "--cni-conf", str(tmp_path / "conf"), "--pool-dir",
             str(tmp_path / "pools"), "--state-dir", str(tmp_path / "state")]
 
@@ -91,7 +92,7 @@ def conf_file(folder, plugins, name="10-rails.conflist"):
     return str(folder / name)
 
 
-def test_list_names_every_check():
+def test_text_and_json_list_name_the_same_checks():
     p = doctor("--list")
     names = [line.split()[0] for line in p.stdout.splitlines()]
     assert p.returncode == 0 and {"cni-conf", "cni-masters", "pools"} <= set(names)
@@ -156,7 +157,7 @@ def test_invalid_arguments_of_doctor_give_one_error_line(args, status, says):
     assert leftovers() == []
 
 
-def test_fix_prints_the_repairs_of_a_snapshot_and_changes_nothing(tmp_path):
+def test_fix_prints_the_repair_commands_of_a_snapshot(tmp_path):
     tree = (HOSTS / "vm_ailing.tree").read_text()
     (tmp_path / "h.tree").write_text(tree + "/etc/unirail/host.conf :\n\t[sysctl]\n\tnet.ipv4.conf.ra.rp_filter = 2\n")
     p = doctor("--root", str(tmp_path / "h.tree"), "--fix")
@@ -165,7 +166,7 @@ def test_fix_prints_the_repairs_of_a_snapshot_and_changes_nothing(tmp_path):
     assert p.returncode == 1 and leftovers() == []
 
 
-def test_usage_errors_of_doctor_fix_are_refused():
+def test_invalid_combinations_of_options_of_doctor_are_refused():
     for args, text in ((["--dry-run"], "--dry-run needs --fix"), (["--fix", "-o", "json"], "use it without"),
                        (["--with", "x"], "--with needs --would-run")):
         p = doctor(*args)

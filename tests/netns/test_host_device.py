@@ -398,7 +398,8 @@ def test_del_succeeds_with_a_configuration_that_add_refuses(lab):
 
 
 def injected(lab, tmp_path, what, n):
-    """A directory of plugins whose host-device gets the error or signal `what` at its n-th request to the kernel."""
+    """Returns a directory with a host-device that runs under strace. `what` names a system call and the error or signal of its n-th
+    call, for example sendto:error=EIO."""
     folder = tmp_path / f"strace{n}"
     folder.mkdir()
     (folder / "host-device").write_text(
@@ -607,8 +608,8 @@ def tree(tmp_path):
     ("deviceID before pciBusID", {"pciBusID": "0000:00:00.0", "runtimeConfig": {"deviceID": PCI}}),
     ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
     ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
-def test_device_is_found_by_its_pci_address(lab, tree, how, more):
-    """If sysfs lists several netdevs of the PCI address, the first that is a link of the node is used."""
+def test_device_is_found_in_sysfs(lab, tree, how, more):
+    """If sysfs lists several netdevs of the device, the first that is a link of the node is used."""
     aux = "mlx5_core.sf.4" if how == "aux" else None
     root = tree(None if aux else PCI, ["nothere", "rail1"], below="virtio3" if how == "virtio" else "", aux=aux)
     pod, c = lab.pod(), conf(STATIC4, device=None, **more)
@@ -633,7 +634,7 @@ def test_key_device_has_precedence_over_other_keys(lab, tree):
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio"])
 @pytest.mark.parametrize("ipam", [None, STATIC4], ids=["no ipam", "ipam"])
 def test_result_of_a_device_with_a_dpdk_driver_has_name_sandbox_and_addresses(lab, tree, driver, ipam):
-    """With ipam the result has its addresses, too. Nothing in the pod or on the node changes."""
+    """With ipam, the result also has the addresses. ADD, CHECK and DEL change neither the pod nor the node."""
     root, pod = tree(PCI, driver=driver), lab.pod()
     c = conf(ipam, device=None, pciBusID=PCI)
     before = state(lab.node), pod.state()

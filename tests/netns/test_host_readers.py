@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's netplan with systemd-networkd, NetworkManager and systemd-networkd each bring the interface up from the files that `unirail
-host addr` wrote. Afterwards `unirail host plan` reports nothing to do: after a boot the programs create the state that unirail
-configured. The programs run in a network namespace, in a separate root directory (tests/netns/readers)."""
+"""Programs of Debian bring the interface up from the files that `unirail host addr` wrote: netplan together with systemd-networkd,
+systemd-networkd alone, or NetworkManager. Afterwards `unirail host plan` reports nothing to do: after a boot the programs create the
+state that unirail configured. The programs run in a network namespace, in a separate root directory (tests/netns/readers)."""
 import json
 import os
 import pathlib
@@ -57,7 +57,7 @@ def host(tmp_path):
 
 
 class Reader:
-    """Runs a program until the block ends, or until the program ends by itself."""
+    """Runs a program until the `with` block or the program itself ends."""
 
     def __init__(self, host, name, readers, tmp):
         self.layers, self.log = tmp / "layers", tmp / f"{name}.log"
@@ -81,7 +81,7 @@ class Reader:
 
 
 def boot(host):
-    """Returns the interface to the state in which the kernel creates it."""
+    """Restores the state in which the kernel creates the interface, as after a boot."""
     for family in ("-4", "-6"):
         for rule in json.loads(ip(host.ns, family, "-j", "rule")):
             if rule["priority"] in (32764, 32765):
@@ -135,10 +135,10 @@ def test_interface_gets_its_address_by_dhcp(host, readers, tmp_path, name):
 
 
 BOND = ["--bond-ports", "ens1,ens2", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--policy-route", "--mtu", "4200"]
-# The kernel may have no bonding driver: the tests compare the settings that the programs have read, instead of the bond.
+# The kernel may have no bonding driver, so the test checks what the programs print about the bond's files, instead of the bond.
 READ_BACK = {
     "netplan": "chroot . /usr/libexec/netplan/generate\ncat run/systemd/network/*\n",
-    # networkd logs the settings that it cannot parse, and then either that the kernel has no bonding or that it has configured the bond.
+    # networkd logs each setting that it cannot parse. After that it logs either that the kernel has no bonding or that the bond is ready.
     "networkd": "cat etc/systemd/network/*\n" + NETWORKD,
     "networkmanager": "cat etc/NetworkManager/system-connections/*\n"
                       "exec chroot . /usr/sbin/NetworkManager --debug --configure-and-quit=initrd --log-level=INFO\n",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ib-sriov on a node without InfiniBand: ADD fails with one clear error and changes nothing; DEL succeeds. tests/vm/cases/ib_sriov.sh
-tests ib-sriov with InfiniBand."""
+"""ib-sriov on a node without InfiniBand: ADD succeeds only for a PF bound to vfio-pci; otherwise it fails with one clear error and
+changes nothing. DEL succeeds. tests/vm/cases/ib_sriov.sh tests ib-sriov with InfiniBand."""
 import subprocess
 
 import pytest

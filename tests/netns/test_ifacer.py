@@ -124,7 +124,7 @@ def test_unknown_options_are_logged(lab, chained_plugins):
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
-def test_ifacer_before_macvlan_creates_nothing(lab, chained_plugins):
+def test_chain_of_ifacer_and_macvlan_succeeds(lab, chained_plugins):
     """The controller writes this order of plugins for a SpiderMultusConfig. With one interface and no VLAN, ifacer creates nothing."""
     pod = lab.pod()
     lab.plugins = chained_plugins

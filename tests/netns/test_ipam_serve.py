@@ -161,7 +161,8 @@ def test_paths_of_spiderpools_api_are_served(server):
 
 
 def test_errors_have_the_format_of_go_openapi(server):
-    """An error is {"code", "message"}, which clients of the original's agent read."""
+    """The refusal of an invalid request is {"code", "message"}, which clients of the original's agent read. The 404 for an unknown pod
+    is a string."""
     server.start()
     plain = {"Content-Type": "text/plain"}
     for method, target, body, status, code, contains in [
@@ -273,8 +274,8 @@ def test_silent_and_slow_clients_delay_no_other_client(server):
     for i in range(50):
         assert server.plan(f"c{i}")[0] == 200
     assert time.monotonic() - began < 5
-    # At the connection limit the server closes the connections with the oldest incomplete requests and accepts new ones; the other requests
-    # time out after ten seconds, however many bytes their clients send.
+    # At the connection limit the server closes the oldest connections that have not sent the complete head of a request, and accepts new
+    # ones. On the remaining connections, heads time out after ten seconds, however many bytes the clients send.
     for s in slow:
         s.settimeout(15)
     until = time.monotonic() + 9
@@ -351,8 +352,8 @@ def test_body_over_the_limit_is_refused(server):
 
 
 def test_disconnected_clients_affect_no_other_client(server):
-    """A client disconnects before the end of its request, before the response, or during it: no other client is
-    delayed, and no address is allocated for an incomplete request or an unread response."""
+    """A client disconnects before the end of its request, before the response, or during it: no other client is delayed, and no address
+    is allocated for an incomplete request, or for a client that disconnects before the server processes its request."""
     server.start("--log-level", "debug")
     body = json.dumps(add_args("gone", defaultIPv4IPPool=["rail1"])).encode()
     whole = b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -557,7 +558,7 @@ def test_socket_of_a_dead_server_is_taken_over(server):
     assert server.answers()
 
 
-def test_socket_of_another_program_is_unchanged(server):
+def test_socket_on_which_another_program_listens_is_refused(server):
     other = socket.socket(socket.AF_UNIX)
     other.bind(str(server.path))
     other.listen()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ipvlan on this machine, whose kernel has no ipvlan: ADD fails with one clear error and leaves nothing; what needs no ipvlan link works.
-tests/vm has a kernel with ipvlan."""
+"""ipvlan on this machine, whose kernel has no ipvlan: ADD fails with one clear error and leaves nothing; CHECK, DEL and GC, which create
+no link, work. tests/vm has a kernel with ipvlan."""
 import pytest
 from lab import REFERENCE, ip, link_names, state
 
@@ -68,8 +68,8 @@ def test_unknown_cni_args_are_ignored(lab):
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 def test_del_succeeds_without_the_master(lab, netns):
-    """If the configuration has no master, the original's DEL fails, since it searches for the device of the default route, which this test
-    deletes."""
+    """If the configuration has no master, the original's DEL fails, since it searches for the device of the default route, and this test
+    deletes that route."""
     pod, c = lab.pod(), conf(host_local(lab))
     del c["master"]
     lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # the DEL of ipvlan deletes the link net1 whatever its kind is

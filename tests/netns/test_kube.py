@@ -193,7 +193,7 @@ def test_unknown_host_name_is_reported(pki, tmp_path):
 
 # --- answers ---
 
-def test_429_and_503_are_retried(pki, serve, tmp_path):
+def test_429_500_and_503_are_retried(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 1}}),
                            h2.answer(503, b"", retry_after=1), h2.answer(500, b"etcd"), GOOD])
     began = time.monotonic()

@@ -105,13 +105,13 @@ def test_list_after_410_reports_the_missed_changes(watch):
            "MODIFIED thing c 15", "DELETED thing d 4", "ADDED thing d 16", "ADDED thing e 17", "DELETED thing b 2")
 
 
-def test_410_in_a_status_object_causes_a_list(watch):
+def test_http_status_410_of_a_watch_causes_a_list(watch):
     w = watch(listed(5, thing("a", 1)), h2.answer(410, {"kind": "Status", "code": 410}), listed(9), OPEN)
     w.wait("ADDED thing a 1", "SYNCED things 1", "DELETED thing a 1")
 
 
 def test_watch_continues_at_its_resource_version(watch):
-    """The server ends or breaks the watch: no second list, and no event is reported twice."""
+    """The server ends a watch: the client starts the next watch without a second list, and reports no event twice."""
     w = watch(listed(5, thing("a", 1)), watched(event("ADDED", thing("b", 6))),
               watched(event("ADDED", thing("c", 7)), end=False), OPEN)
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6", "ADDED thing c 7")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail lint` checks manifests against each other. Each case has a manifest with the fault and one without it."""
+"""`unirail lint` checks manifests against each other. Most tests check manifests with a fault and the same manifests without it."""
 import json
 import subprocess
 
@@ -134,7 +134,7 @@ spec:
     assert lint(tmp_path, POOL, NAD, deployment.replace("replicas: 5", "replicas: 4")) == []
 
 
-def test_file_that_is_not_yaml_names_its_line(tmp_path):
+def test_error_of_a_file_that_is_not_yaml_names_its_line(tmp_path):
     (tmp_path / "bad.yaml").write_text(POOL + "---\nkind: Pod\n  metadata: {\n")
     p = subprocess.run([BINARY, "lint", str(tmp_path / "bad.yaml")], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and p.stdout == ""

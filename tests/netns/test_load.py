@@ -130,8 +130,8 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 
 @pytest.mark.parametrize("call", MOMENTS)
 def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path, call):
-    """strace kills ADD with SIGKILL at up to six of its system calls of one kind, from the first to the last; the runtime's DEL then
-    leaves nothing, and the next ADD succeeds."""
+    """strace kills ADD with SIGKILL at up to six of its system calls of one kind, at regular distances up to the last; the runtime's DEL
+    then leaves nothing, and the next ADD succeeds."""
     lab.rail_pools(reuse_delay="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)

@@ -176,7 +176,7 @@ def test_del_without_the_master_succeeds(lab):
 
 
 def test_del_deletes_no_other_links(lab):
-    """A group delete must not delete a link of another network."""
+    """DEL of one attachment must not delete the links of the pod's other attachments, which are in the same link group."""
     pod = lab.pod()
     for n in ("net1", "net2", "net3"):
         lab.add(lab.macvlan("rail0"), pod, ifname=n)

@@ -86,7 +86,8 @@ def test_chains_added_by_one_plugin_are_deleted_by_the_other(make_lab, where, na
 
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 def test_pods_of_both_plugins_have_distinct_addresses(lab, where, maker, deleter):
-    """Each plugin continues after the last address of the other, and releases no address of the other plugin's pods."""
+    """Each plugin allocates the address after the last one of the other. DEL of a pod by the other plugin releases only that pod's
+    address."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
     chain("ADD", lab, conf, one, where[maker])
     chain("ADD", lab, conf, two, where[deleter])
@@ -188,7 +189,8 @@ def test_pod_that_multus_attached_is_deleted(lab, where, head):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
 def test_pod_that_multus_attached_is_deleted_without_a_namespace(m, netns):
-    """The namespace does not exist, as after a reboot. The pod has no moved NIC, which would be deleted with the namespace."""
+    """DEL gets an empty namespace path, or one that does not exist, as after a reboot. The pod has no moved NIC, which would be deleted
+    with the namespace."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
     m.ok(netns=netns)
@@ -446,10 +448,11 @@ def test_cache_entry_of_unirail_stays_until_all_networks_are_deleted(m):
     m.check_removed()
 
 
-def test_del_uses_the_networks_of_the_cache_entry(m):
-    """The cache entry has the pod's networks; a configuration of another name has no entry."""
+def test_del_by_a_netconf_of_another_name_deletes_the_networks_of_the_cache_entry(m):
+    """DEL by the netconf that wrote the cache entry (same name) deletes the networks of the netconf; DEL by a netconf of another name
+    deletes those of the entry."""
     attach(m)
-    m.ok()  # same name, other networks: only those of the cache entry are deleted
+    m.ok()  # same name: this DEL deletes the networks of its netconf, not those of the cache entry
     m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})
     m.check_removed()
 

@@ -63,8 +63,8 @@ def test_missing_plugin_is_reported(lab):
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_plugin_of_another_project_within_a_rail_is_executed(lab):
-    """Each rail is a chain of macvlan (unirail), tuning (Debian) and coordinator (unirail)."""
+def test_rails_with_tuning_between_macvlan_and_coordinator_are_attached(lab):
+    """Each rail is a chain of macvlan, tuning and coordinator, all of which unirail-cni runs in its own process."""
     lab.rail_pools()
     nets = lab.all_networks(coordinator={"mode": "underlay"})
     for n in nets:

@@ -327,7 +327,7 @@ def use_plan(lab, plan, number):
 
 
 def test_example_configurations_attach_a_pod_to_eight_rails(make_lab):
-    """The files of configs/ work with only their directories and node names changed, because readers copy them."""
+    """Readers copy the files of configs/, so the files must work after changes of only their directories and node names."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
         if plan == "exclusive":

@@ -227,8 +227,9 @@ def test_definition_requested_twice_is_attached_to_two_interfaces(lab, agent):
 
 
 def test_default_network_annotation_replaces_the_first_network(lab, agent):
-    """The annotation v1.multus-cni.io/default-network replaces the first of `delegates` in a Multus configuration, or of `networks` in
-    one of unirail."""
+    """The agent's networks follow the networks of the netconf (`delegates` of multus, `networks` of unirail-cni). If the pod has the
+    annotation v1.multus-cni.io/default-network, the agent's answer has replacesFirst, and the first network of the answer replaces
+    the first of `delegates`."""
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
@@ -465,7 +466,7 @@ def test_pod_of_multus_is_deleted_by_unirail(lab, agent, head):
 
 @pytest.mark.parametrize("type", ["macvlan", "sriov", "ib-sriov", "ipoib", "rdma"])
 def test_del_of_a_pod_of_multus_succeeds_without_the_original_plugins(lab, agent, type, tmp_path):
-    """DEL on a migrated node from which the original plugins were deleted. The pod's interface was deleted before."""
+    """DEL on a migrated node from which the original plugins were deleted. The pod's interface does not exist."""
     pod = lab.pod()
     plugin = {"type": type, **({"master": "rail0"} if type in ("macvlan", "ipoib") else {})}
     Multus(lab, lab.tmp / "multus").add(pod, {"cniVersion": "1.0.0", "name": "net", "plugins": [plugin]}, run=False)

@@ -14,7 +14,7 @@ from protobuf import field, number, parse
 from report import follow
 
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
-PLUGIN, RUNTIME = 1, 2  # connection IDs in the frame header: calls of the plugin, calls of the runtime
+PLUGIN, RUNTIME = 1, 2  # connection IDs in the frame header: of calls to the plugin, of calls to the runtime
 UNLIMITED = 2**64 - 1
 SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 CREATE_CONTAINER = 1 << 3
@@ -292,7 +292,7 @@ def test_refusal_of_the_runtime_is_logged(tmp_path):
 def test_missing_nri_is_logged_once(tmp_path):
     with plugin(tmp_path, "--socket", "/run/absent.sock") as p:
         with pytest.raises(subprocess.TimeoutExpired):
-            p.wait(2.5)  # the plugin tries to connect several times
+            p.wait(2.5)  # the plugin does not exit; its second attempt to connect follows only after 15 s (NRI_RETRY_MS)
     assert (tmp_path / "log").read_text().count("cannot connect to the container runtime's NRI socket") == 1
 
 

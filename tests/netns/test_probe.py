@@ -220,7 +220,7 @@ def test_missing_carrier_is_reported_for_its_rail(lab):
 
 
 def test_detection_waits_for_a_late_carrier(lab):
-    """A link may take longer to come up than the time limits of both probes."""
+    """A link may take longer to come up than total_ms, the limit of conflict and gateway detection, which is counted from carrier on."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()

@@ -95,7 +95,7 @@ def test_each_settings_topic_is_printed():
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and "agent, controller or ipam" in p.stderr
 
 
-def test_help_metrics_lists_every_metric_of_the_source():
+def test_help_metrics_lists_every_total_and_seconds_metric_of_the_source():
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")
     assert "unirail_blocks gauge" in agent and "unirail_controller_leader gauge" in controller
@@ -117,7 +117,8 @@ def test_topics_fit_80_columns_and_have_a_man_page(topic, tmp_path):
 
 
 def test_paths_named_by_the_source_page_exist():
-    """Each path that src/README.md names after the heading 'Three paths' exists; a function named after a path is in that file."""
+    """Each path that src/README.md names after the heading 'Three paths' exists; each function that the page names behind a path, on the
+    same line, is in that file."""
     page = (ROOT / "src/README.md").read_text().split("## Three paths")[1]
     found = 0
     for line in page.splitlines():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every configuration of the table in side_by_side.py once with Debian's plugins and once with unirail's: the same
-environment, stdin and namespaces, each time in a new setup with the same names. Results, kernel state and files must be
-equal, except for the differences in the table; and each difference in the table must occur."""
+"""Runs every configuration of the table in side_by_side.py once with Debian's plugins and once with unirail's: the same environment,
+stdin and namespaces, each time in a new setup with the same names. Results, kernel state and files must be equal, except for the
+differences in the table; and each difference in a case's `differs` must occur in that case, each in EVERYWHERE in at least one case."""
 import fnmatch
 import json
 import os
@@ -11,7 +11,7 @@ import subprocess
 import textwrap
 
 import pytest
-import side_by_side_links  # noqa: F401 (its rows)
+import side_by_side_links  # noqa: F401 (the import adds its rows to CASES)
 from lab import BINARY, PREFIX, REFERENCE, enter, ns_del, run
 from side_by_side import CASES, EVERYWHERE, POD_DIR, WORK_DIR, Code
 
@@ -258,5 +258,5 @@ def test_cases_have_unique_names_and_reasons():
 
 
 def test_common_differences_still_occur():
-    """A row whose difference no longer occurs must be removed from the table."""
+    """A row of EVERYWHERE whose difference occurs in no case must be removed."""
     assert compared != {c.id for c in CASES} or met == set(EVERYWHERE)

@@ -108,7 +108,7 @@ def test_invalid_input_is_refused(lab, root, at, more, code, contains):
     assert shape(lab) == before and files(root) == []
 
 
-def test_vf_without_a_driver_is_refused(lab, root, at):
+def test_vf_without_a_netdev_or_without_a_driver_is_refused(lab, root, at):
     for f in (root / "sys/devices/pci0000:5d" / VF).glob("net/*"):
         f.rmdir()
     lab.fail("ADD", conf(), lab.pod(), code=50, contains="does not have a interface name or a dpdk driver", **at)
@@ -174,7 +174,7 @@ def test_vf_stays_in_the_pod_while_its_name_is_in_use(lab, root, at):
 
 
 def test_del_without_cni_netns_restores_the_vf(lab, root, at):
-    """DEL reads the pod's namespace from its record. The original leaves the VF in that namespace."""
+    """DEL reads the pod's namespace from the record that ADD wrote. The original leaves the VF in that namespace."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     lab.delete(conf(), pod, netns="", **at)

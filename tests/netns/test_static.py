@@ -20,7 +20,7 @@ CASES = [
     ({}, {"runtimeConfig": {"ips": ["10.5.5.5/16", "fd05::5/64"]}, "capabilities": {"ips": True}}, ""),
     ({"addresses": [{"address": "10.1.2.3/24"}]}, {"runtimeConfig": {"ips": ["10.5.5.5/16"]}}, "IP=10.6.6.6/24"),
     ({}, {}, ""),
-    # both keys match the field of Go's struct; the original uses the key with the exact name
+    # the original's Go struct has a field for "address" and a field for "Address"; a key sets the field whose name it matches exactly
     ({"addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2.1", "Address": {"IP": "", "Mask": None}, "Version": ""}]},
      {}, ""),
     ({"addresses": [{"Address": {"IP": "10.1.2.3", "Mask": "////AA=="}, "address": "10.1.2.3/24", "Version": "4"}]}, {}, ""),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tuning: result, interface, sysctls and the file for DEL equal those of Debian's plugin, and each plugin's DEL uses the file of the
-other plugin. Cases in which the original fails."""
+other plugin. Further tests: cases in which the original fails."""
 import json
 import subprocess
 
@@ -133,7 +133,7 @@ def test_tuning_file_of_one_plugin_is_used_by_the_other(t, makes, deletes):
 
 
 def test_queue_length_is_set_and_restored(t):
-    """Debian's plugin does not have the key yet; the file has the format of the current original."""
+    """Debian's plugin does not have the key txQLen yet; the file has the format of the current original."""
     t.ok("ADD", txQLen=77)
     assert t.link()["txqlen"] == 77 and t.files() == {"net1.json": '{\n "txQLen": 1000\n}'}
     t.ok("CHECK", txQLen=77)
@@ -292,7 +292,7 @@ def test_invalid_cni_args_are_refused(t):
 # --- CHECK ---
 
 
-def test_check_finds_changed_attributes(t):
+def test_check_finds_attributes_that_differ_from_the_configuration(t):
     more = {"mac": MAC.upper(), "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500,
             "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
     t.ok("ADD", **more)

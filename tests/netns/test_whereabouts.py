@@ -143,11 +143,12 @@ def test_add_undoes_all_rails_when_the_range_of_the_last_rail_is_exhausted(lab):
     assert (held(lab), second.state(), state(lab.node)) == before
 
 
-# --- many at once ---
+# --- concurrent calls ---
 
 
 def test_fifty_concurrent_pods_get_distinct_addresses(lab):
-    """Two networks with overlapping ranges, and fifty pods, of which every second one requests both."""
+    """Two overlapping ranges, and fifty pods: each pod requests an address of the narrow range, every second pod also an address of the
+    wide range."""
     wide, narrow = wb(lab, "172.16.0.0/16", range_start="172.16.1.1"), wb(lab, "172.16.1.0/24")
     callers = [Caller(f"p{i}") for i in range(50)]
     started = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor --would-run`: checks a pod against a recorded host. Each test of a finding checks a pod or host with the fault and one
+"""`unirail doctor --would-run`: checks a pod against a recorded host. Most tests of a finding check a pod or host with the fault and one
 without it."""
 import json
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes rdma_mlx5.nl, rdma_rxe.nl, rdma_view.nl, rdma_stat.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that
-were not at hand.
+"""Writes rdma_mlx5.nl, rdma_rxe.nl, rdma_view.nl, rdma_stat.nl and rdma_users*.nl beside this file: what Linux 6.12 (in
+rdma_users_hidden.nl and rdma_users_none.nl: a kernel that does not list contexts) answers on hosts that were not at hand.
 
 Composed from include/uapi/rdma/rdma_netlink.h and drivers/infiniband/core/nldev.c (which attributes, in which
 order), not recorded. Replace them by `unirail doctor --snapshot` of real hosts when there are any.
@@ -80,7 +80,7 @@ class Host:
             self.objects(CTX_GET, index, nest(CTX, *[nest(CTX_ENTRY, u32(CTXN, i), u32(PID, pid)) for i, pid in enumerate(pids)]))
 
     def views(self, devs):
-        """What `unirail rdma dev`, `link`, `system` and `statistic` request."""
+        """The requests of `unirail rdma dev`, `link`, `system` and `statistic`, and the kernel's answers."""
         self.query(nldev(GET, REQUEST | DUMP, b""))
         self.answer(b"".join(nldev(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vf_*.nl, ipoib.nl, devlink*.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 answers on hosts with
-SR-IOV and InfiniBand, which were not available. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
-drivers/infiniband/core/nldev.c, not recorded."""
+"""Writes vf_*.nl, ipoib.nl, devlink*.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 (for CTX_GET in
+rdma_held.nl and the last request of devlink_health.nl: an older kernel) answers on hosts with SR-IOV and InfiniBand, which were not
+available. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
 import struct
 

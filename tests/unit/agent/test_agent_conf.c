@@ -168,7 +168,7 @@ static void test_changed_settings_that_require_a_restart_are_named(void **state)
 
 /* --- documents --- */
 
-/* configs/agent.conf has each key with its default and is a valid configuration. */
+/* configs/agent.conf has each key except config, with its default, and is a valid configuration. */
 static void test_sample_file_has_every_key_with_its_default(void **state)
 {
 	auto_free char *sample = settings_lab_sample(&agent_settings, "configs/agent.conf");

@@ -23,8 +23,8 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* Each test has an empty directory `dir`. in: `dir` opened as a root; host: "/" opened as a
- * root. */
+/* The tests that use setup() have an empty directory `dir`. in: `dir` opened as a root; host:
+ * "/" opened as a root. */
 struct place {
 	char dir[T_DIR_MAX];
 	struct root in, host;
@@ -161,7 +161,8 @@ static void strict_cases(struct place *p)
 	struct err e = ERR_INIT;
 	int fd = -1;
 
-	/* Regular paths, and symbolic links that root created. */
+	/* Paths without symbolic links; links that root owns; a link as the last name, with
+	 * O_NOFOLLOW. */
 	ASSERT_EQ(open_at(&r, p, "/file", O_RDWR, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
@@ -473,10 +474,8 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
 	expect(&p->in, "/f", "f");
 	file_sweep_dir(&p->in, "/none");
-	/*
-	 * In a directory that other processes write to, only temporary files that were not written
-	 * for a long time are removed.
-	 */
+	/* file_sweep_old() removes only temporary files last modified more than FILE_OLD_S ago:
+	 * other processes may still be writing to newer ones. */
 	{
 		auto_free char *old = xasprintf("%s/.f.0123abcd.tmp", p->dir);
 		auto_free char *other = xasprintf("%s/old.tmp", p->dir);

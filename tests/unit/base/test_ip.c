@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expected values are those of Go's net package (net.ParseIP, IP.String, ParseCIDR, ParseMAC). */
+/* Expected values are those of Go's net package (net.ParseIP, IP.String, ParseCIDR, ParseMAC).
+ * One exception: Go accepts "::ffff:1.2.3.4/24". */
 #include "testlib.h"
 
 #include <errno.h>

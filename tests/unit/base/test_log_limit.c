@@ -99,8 +99,9 @@ static void test_flood_of_lines_becomes_a_few_lines_and_a_count(void **state)
 	expect("level=warn msg=refused peer=10.1.2.3 error=again\n");
 }
 
-/* Without a call of log_limit_flush(), the next line of the same subject ends the period. */
-static void test_next_line_of_a_subject_ends_its_period(void **state)
+/* If log_limit_flush() is not called, the subject's first line after the period writes the count
+ * of that period. */
+static void test_first_line_after_a_period_writes_the_count_of_the_period(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
@@ -151,9 +152,9 @@ static void test_lines_of_many_subjects_are_limited(void **state)
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }
 
-/* There are so many subjects in each period that the table evicts subjects before their period
- * ends. */
-static void test_evicted_subjects_lose_no_count(void **state)
+/* 1000 subjects write lines for 500 s, more than eight periods. In each period the place reaches
+ * its limit, and lines of subjects without a row in the table are added to the place's count. */
+static void test_counts_of_many_subjects_over_several_periods_are_complete(void **state)
 {
 	auto_free char *text = NULL;
 	uint64_t sum = 0;
@@ -297,14 +298,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_flood_of_lines_becomes_a_few_lines_and_a_count,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_next_line_of_a_subject_ends_its_period, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_first_line_after_a_period_writes_the_count_of_the_period, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_flood_of_one_subject_does_not_hide_another,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lines_of_many_subjects_are_limited, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_evicted_subjects_lose_no_count, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_counts_of_many_subjects_over_several_periods_are_complete, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_call_sites_are_limited_separately, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_loop_writes_counts_at_the_end_of_a_period,

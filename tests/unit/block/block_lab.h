@@ -33,7 +33,8 @@ struct block_server {
 	size_t n_late;
 	struct bl_event *events;
 	size_t n_events;
-	uint32_t loss_percent; /* percentage of requests without a response */
+	/* percentage of requests without a response; rates of other faults depend on it */
+	uint32_t loss_percent;
 };
 extern struct block_server bl_server;
 

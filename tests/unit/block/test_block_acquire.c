@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How nodes that lack addresses acquire blocks. */
+/* How a node that lacks addresses claims blocks, or requests and borrows addresses of peers, and
+ * how it answers the requests of peers. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -146,11 +147,11 @@ static void test_all_rails_acquire_the_same_block_index(void **state)
 	char want[64];
 	unsigned int at;
 
-	/* One pool acquires a block at a random index. */
+	/* The node claims a block for one pool, at an index that depends on the seed. */
 	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
 	ASSERT_EQ(x->t.n_claims, 1);
 	x->needs[0].want = 0;
-	/* The other pools acquire the block with the same index. */
+	/* For the other pools it claims the blocks with the same index. */
 	snprintf(want, sizeof(want), "create rail1-%x create rail2-%x", at, at);
 	ASSERT_STR_EQ(turn(x), want);
 	ASSERT_EQ(x->t.n_claims, 3);
@@ -524,7 +525,7 @@ static void test_addresses_released_on_request_are_borrowed(void **state)
 	}
 }
 
-static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
+static void test_reservations_for_other_nodes_or_for_one_pod_are_not_borrowed(void **state)
 {
 	struct lab *x = *state;
 	static const char *const given[] = {"@n9*", "@n1", "@n11*"};
@@ -677,10 +678,8 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
 	ASSERT_EQ(requests_of_peers(), 2);
 }
 
-/*
- * The last free address is found when its owner reports it, although the owner refused
- * before.
- */
+/* The last free address is found when its owner reports it, although the owner reported none
+ * before. */
 static void test_last_free_address_is_requested_when_its_owner_reports_it(void **state)
 {
 	struct lab *x = *state;
@@ -719,10 +718,9 @@ static void test_peers_that_report_no_free_address_get_requests_eventually(void 
 	ASSERT_EQ(asked_after(x, 6000), 15);
 }
 
-/*
- * Other nodes borrow addresses of a local block, so addresses are scarce: none is pre-allocated.
- */
-static void test_no_addresses_are_pre_allocated_while_peers_borrow(void **state)
+/* This node has released addresses of its block to another node, so addresses are scarce: none
+ * is pre-allocated. */
+static void test_no_addresses_are_pre_allocated_while_some_are_released_to_a_peer(void **state)
 {
 	struct lab *x = *state;
 	char name[32];
@@ -799,14 +797,14 @@ int main(void)
 		TEST(test_reply_reports_the_current_free_capacity),
 		TEST(test_addresses_for_waiting_pods_are_not_released),
 		TEST(test_addresses_released_on_request_are_borrowed),
-		TEST(test_reservations_for_other_nodes_are_not_borrowed),
+		TEST(test_reservations_for_other_nodes_or_for_one_pod_are_not_borrowed),
 		TEST(test_every_block_gets_a_request_eventually),
 		TEST(test_peers_with_free_addresses_get_requests_first),
 		TEST(test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
 		TEST(test_intervals_between_requests_begin_after_four_refusals),
 		TEST(test_last_free_address_is_requested_when_its_owner_reports_it),
 		TEST(test_peers_that_report_no_free_address_get_requests_eventually),
-		TEST(test_no_addresses_are_pre_allocated_while_peers_borrow),
+		TEST(test_no_addresses_are_pre_allocated_while_some_are_released_to_a_peer),
 		TEST(test_deleted_block_is_recreated_before_another_is_claimed),
 	};
 

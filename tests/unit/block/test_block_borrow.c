@@ -163,7 +163,8 @@ static void test_deleted_block_is_recreated_by_its_borrower(void **state)
 	ASSERT_STR_EQ(bl_find("p-4")->node, "n1");
 	ASSERT_EQ(bl_find("p-4")->n_released, 2); /* .16 and .18; .19 is not in the pool */
 	assert_mine(&x, "10.0.0.17");
-	/* The address is now the node's own and its borrowed entry is deleted. */
+	/* The address is now an ordinary address of this node's block; the node no longer
+	 * records it as borrowed. */
 	ASSERT_EQ(request(&x), OP_FORGET);
 	ASSERT_EQ(x.t.n_borrowed, 0);
 	assert_mine(&x, "10.0.0.17");

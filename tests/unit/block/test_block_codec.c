@@ -185,7 +185,7 @@ static void test_create_request_has_owner_and_entries(void **state)
 		"\"requested\":{}}}");
 }
 
-static void test_changes_of_owner_test_the_resource_version(void **state)
+static void test_requests_bound_to_a_version_contain_the_resource_version(void **state)
 {
 	struct block_op op = an_op(OP_DELETE);
 	struct ipaddr ips[] = {t_ip("10.0.0.20"), t_ip("10.0.0.21")};
@@ -306,7 +306,7 @@ int main(void)
 		cmocka_unit_test(test_reported_unavailable_addresses_limit_free_capacity),
 		cmocka_unit_test(test_node_name_becomes_a_label_of_at_most_63_characters),
 		cmocka_unit_test(test_create_request_has_owner_and_entries),
-		cmocka_unit_test(test_changes_of_owner_test_the_resource_version),
+		cmocka_unit_test(test_requests_bound_to_a_version_contain_the_resource_version),
 		cmocka_unit_test(test_changes_of_entries_test_the_previous_value),
 		cmocka_unit_test(test_outcome_of_a_request_follows_from_its_http_status),
 	};

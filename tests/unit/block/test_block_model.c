@@ -3,9 +3,9 @@
  * Nodes share a pool through an API server that loses requests and replies, delays them beyond
  * their timeout, shows changes late, and is unavailable for a while. Nodes crash and restart with
  * the state that they wrote; nodes are lost, a controller releases their blocks (sometimes late),
- * and the nodes are recreated; a second agent runs under a node's name with a directory of its own;
- * at most once in a run etcd is restored to an earlier state; and pods request addresses by name.
- * At every step no two pods have one address. In the end, when requests succeed again, an address
+ * and the nodes are recreated; a second agent runs under a node's name with a log of its own; at
+ * most once in a run etcd is restored to an earlier state; and pods request addresses by name. At
+ * every step no two pods have one address. In the end, when requests succeed again, an address
  * requested by name is allocated, or refused because a pod has it, and a pool with as many
  * addresses as pods gives each pod one.
  *
@@ -749,10 +749,8 @@ static int count_pods(void)
 	return n;
 }
 
-/*
- * The second agent with the same name has ended and its pods were deleted; its state belongs to the
- * first agent.
- */
+/* The second agent with the same name has ended and its pods were deleted, so the first agent
+ * may adopt its blocks and return its borrowed addresses. */
 static void end_twin(void)
 {
 	drop_pods(&nodes[TWIN]);

@@ -321,7 +321,7 @@ static void test_failed_log_write_applies_releases_only(void **state)
 
 /* The changes of a batch become durable together; if the write fails, only its releases take
  * effect. */
-static void test_batch_of_log_changes_is_written_once(void **state)
+static void test_batch_of_log_changes_is_written_at_commit(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim(), releasing;
@@ -523,7 +523,7 @@ int main(void)
 		cmocka_unit_test(test_log_of_another_node_or_version_is_refused),
 		cmocka_unit_test(test_log_members_are_read_and_written),
 		cmocka_unit_test(test_failed_log_write_applies_releases_only),
-		cmocka_unit_test(test_batch_of_log_changes_is_written_once),
+		cmocka_unit_test(test_batch_of_log_changes_is_written_at_commit),
 		cmocka_unit_test(test_release_is_logged_before_the_request_is_sent),
 		cmocka_unit_test(test_log_retains_that_etcd_was_restored),
 		cmocka_unit_test(test_table_finds_entries_after_random_changes),

@@ -118,7 +118,8 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		{"-", "-", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"n1", "u2", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"-", "-", "\"10.0.0.5\":\"@-\"", NULL, ENTRY("remove", "10.0.0.5", "@-", "")},
-		/* A block without an owner is deleted unless an entry of a node remains. */
+		/* A block without an owner is deleted if it has no entries, or only entries of
+		 * available addresses ("*", "@node*"). */
 		{"-", "-", "", NULL, DELETE},
 		{"-", "-", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"-", "-", "\"10.0.0.2\":\"n2/t\"", NULL, ""},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each step of a retained address that migrates with its pod's name to another node. */
+/* Each step of the migration of a retained address, with its pod's name, to another node. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -220,15 +220,16 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	place.refused = true;
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
-	/* The owner has released the address for this node. */
+	/* The address is reserved for this node: the node borrows it. */
 	entry.to = (char *)"@n2";
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
 	ASSERT_EQ(op.kind, OP_BORROW);
 	ASSERT_STR_EQ(op.from, "@n2");
 	ASSERT_EQ(op.n_ips, 1);
 	block_op_done(&op);
-	/* The address is reserved for another node, or the node that has it is unknown: wait. In a
-	 * block of this node the address is reclaimed. */
+	/* The address is reserved for another node, or the node that has it is unknown ("?"):
+	 * wait. If the block belongs to this node, an address reserved for another node is
+	 * reclaimed. */
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";

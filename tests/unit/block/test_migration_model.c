@@ -296,7 +296,8 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	assert_alone(a, n);
 	n->retained += n->ip.family && ip_eq(&n->ip, a);
 	n->changed += n->ip.family && !ip_eq(&n->ip, a) && !n->migrates;
-	/* On the same node the former container releases the address (select_address.c). */
+	/* On the same node the new pod takes the address over from the former container
+	 * (select_address.c). */
 	n->former[n->at].family = 0;
 	for (size_t i = 0; i < x->leases.n; i++) {
 		struct lease *l = &x->leases.v[i];

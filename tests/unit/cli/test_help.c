@@ -126,7 +126,8 @@ static void test_man_pages_of_all_applets_are_written(void **state)
 	assert_memory_equal(t_err, "unirail man: create directory '/proc/none': ", 44);
 }
 
-/* The completions of bash for a line, separated by one blank. */
+/* Fails the test unless bash completes the line with `want`: the completions, separated by one
+ * space. */
 static void completes(const char *line, const char *want)
 {
 	auto_free char *script =

@@ -52,8 +52,8 @@ static int args_of(const char *line, char *text, size_t size, char **argv)
 	return n;
 }
 
-/* The file that `unirail host KIND LINE` writes to host.d; NULL: neither `variables` nor `line`
- * give a key. The caller frees it. */
+/* Returns the section of host.d that `unirail host KIND LINE` makes, as text; NULL: neither
+ * `variables` nor `line` gives a key. The caller frees it. */
 static char *section(const char *kind, const char *const *variables, const char *line)
 {
 	const struct host_kind *k = host_kind_find(kind);

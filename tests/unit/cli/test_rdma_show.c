@@ -50,7 +50,8 @@ static void view_done(struct view *v)
 
 enum what { DEV, LINK, SYSTEM, COUNTERS };
 
-/* Fails the test unless the devices with the indexes `from` to `to` are printed as `want`. */
+/* Fails the test unless `what` of the devices at the positions `from` to `to` of the view is
+ * printed as `want`. */
 static void prints(enum what what, struct rdma_format f, size_t from, size_t to, const char *want)
 {
 	struct view v = observe();
@@ -170,8 +171,8 @@ static char *prints_statistic(struct rdma_format f)
 	rdma_out_begin(&o, &f, &b);
 	OK(rdma_nl_qp_stats(w, 0, 1, &list, &n, &e));
 	ASSERT_EQ(n, 3);
-	/* For the QPs of a process the kernel sends only the PID; the caller passes the process
-	 * name, which it reads from /proc. */
+	/* For the QPs of a process the kernel sends only the PID. `unirail rdma` reads the
+	 * process name from /proc; this test passes a constant name. */
 	for (size_t i = 0; i < n; i++)
 		rdma_out_qp_counters(&o, &d, &list[i], list[i].pid ? "rdma" : NULL);
 	rdma_stats_free(list, n);

@@ -49,7 +49,7 @@ static void expect(const char *method, const char *path, const char *body, int s
 
 /* --- paths of Spiderpool --- */
 
-static void test_probe_paths_return_an_empty_response(void **state)
+static void test_probe_paths_and_post_ipam_ips_return_an_empty_response(void **state)
 {
 	static const char *const get[] = {"ipam/healthy", "runtime/startup", "runtime/readiness",
 					  "runtime/liveness"};
@@ -524,7 +524,7 @@ static void test_request_waits_for_a_locked_store(void **state)
 
 	(void)state;
 	al_send_request(fd, "POST", "/v1/ipam/ip", ARGS("c1", "eth0"));
-	/* Other requests do not wait for the store. */
+	/* Requests that do not use the store do not wait for it. */
 	for (int i = 0; i < 20; i++)
 		expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
@@ -577,8 +577,9 @@ static void test_damaged_journal_fails_requests(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, al_teardown)
 
-/* The MAC in the journal depends neither on the order of the reports nor on qsort(). */
-static void test_address_reported_twice_keeps_the_lowest_mac(void **state)
+/* The MAC in the journal depends neither on the order of the conflicts in the report nor on the
+ * order in which qsort() leaves equal elements. */
+static void test_address_reported_several_times_keeps_the_lowest_mac(void **state)
 {
 	static const char *const macs[] = {"", ",\"mac\":\"0a:00:00:00:00:02\"",
 					   ",\"mac\":\"0a:00:00:00:00:01\""};
@@ -609,7 +610,7 @@ static void test_address_reported_twice_keeps_the_lowest_mac(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_probe_paths_return_an_empty_response),
+		TEST(test_probe_paths_and_post_ipam_ips_return_an_empty_response),
 		TEST(test_spiderpool_add_allocates_and_del_releases),
 		TEST(test_second_interface_gets_an_address_of_its_own),
 		TEST(test_pools_and_clean_gateway_of_a_request_are_applied),
@@ -628,7 +629,7 @@ int main(void)
 		TEST(test_plan_uses_the_requested_addresses_and_master),
 		TEST(test_invalid_plans_are_refused),
 		TEST(test_reported_conflicts_are_quarantined),
-		TEST(test_address_reported_twice_keeps_the_lowest_mac),
+		TEST(test_address_reported_several_times_keeps_the_lowest_mac),
 		TEST(test_gc_of_a_network_releases_invalid_attachments),
 		TEST(test_request_waits_for_a_locked_store),
 		TEST(test_disconnected_caller_gets_no_address),

@@ -37,7 +37,7 @@ static int count(const char *text, const char *part)
 	return n;
 }
 
-/* Names that Spiderpool documents, although its later releases do not export them. */
+/* Names that Spiderpool documents; its exporter adds "_total" to the names of counters. */
 static void test_metrics_have_the_names_of_spiderpool(void **state)
 {
 	static const char *const names[] = {
@@ -94,7 +94,7 @@ static void test_durations_are_counted_in_buckets(void **state)
 	free(text);
 }
 
-/* Prometheus requires exactly one TYPE line for each metric, before the samples of the metric. */
+/* Prometheus allows at most one TYPE line for each metric, before the samples of the metric. */
 static void test_each_metric_has_one_type_line(void **state)
 {
 	struct metrics m = {0};

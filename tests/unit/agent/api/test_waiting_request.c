@@ -70,8 +70,8 @@ static const struct err *list(const struct kube_list *l)
 	return NULL;
 }
 
-/* Creates the block of the request. Its answer is sent answer_ms after the previous answer is
- * due, or from now on if none is due. */
+/* Creates the block of the request. The answer is sent answer_ms after the previous answer or,
+ * if that has been sent already, answer_ms from now. */
 static void send(struct kube_call *c, const struct kube_request *r)
 {
 	static const char meta[] = "\"metadata\":{";
@@ -276,7 +276,7 @@ static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void **state)
 {
 	(void)state;
-	lab.k.answer_ms = 10000; /* no block is created meanwhile */
+	lab.k.answer_ms = 10000; /* no answer of the API server arrives meanwhile */
 	request(RAILS, true);
 	pass(50);
 	ASSERT_EQ(lab.turns, 1);

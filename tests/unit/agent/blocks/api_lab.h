@@ -8,9 +8,10 @@
  * sees requests as HTTP: method, path, query, body.
  *
  * Objects of all kinds are stored by path, and have a uid and a resourceVersion that increases with
- * each write. Supported are: create (409 if the object exists), get, list and watch (with one
- * label as selector), merge patch (409 if the version does not match), JSON patch (422 if a test
- * fails), delete with preconditions (409 if one does not match).
+ * each write. Supported are: create (409 if the object exists), get, list (404 unless the last part
+ * of the path begins with "spiderip") and watch, both with at most one label as selector, merge
+ * patch (409 if the version does not match), JSON patch (422 if a test fails), delete with
+ * preconditions (409 if one does not match).
  *
  * Each request takes a millisecond of the loop's clock, which the test sets (loop_set_now()).
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's comparison with the kernel: each kind of damage must be reported as a problem. */
+/* The demo compares the network of a pod, as read from the kernel, with the planned one: each
+ * deviation must be reported as a problem. */
 #include "testlib.h"
 
 #include <stdio.h>

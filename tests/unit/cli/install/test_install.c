@@ -223,7 +223,7 @@ static void test_uninstall_removes_only_cdi_specifications_of_unirail(void **sta
 }
 
 /* Files of other programs stay, and no symbolic link is followed. */
-static void test_uninstall_removes_the_state_of_a_node(void **state)
+static void test_purge_removes_the_state_of_a_node(void **state)
 {
 	struct install_node n = {.root = &root, .socket = "/var/run/spidernet/spiderpool.sock"};
 
@@ -451,7 +451,7 @@ static void test_invalid_installation_records_are_refused(void **state)
 		"{\"version\": 2, \"sha256\": \"\"}",
 		"{\"version\": 1}",
 		"{\"version\": 1, \"sha256\": \"12\"}",
-		"{\"version\": 1, \"sha256\": \"" /* followed by 64 digits */,
+		"{\"version\": 1, \"sha256\": \"" /* ends before the digest */,
 		"not json",
 		"",
 	};
@@ -666,7 +666,7 @@ int main(int argc, char **argv)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			test_uninstall_removes_only_cdi_specifications_of_unirail, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_uninstall_removes_the_state_of_a_node, setup,
+		cmocka_unit_test_setup_teardown(test_purge_removes_the_state_of_a_node, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_invalid_option_creates_no_directory, setup,
 						teardown),
