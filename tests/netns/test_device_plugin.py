@@ -128,7 +128,7 @@ def test_invalid_calls_are_refused(registered):
     registered.watch().devices()
     fails(lambda: registered.allocate(["9"]), status.FAILED_PRECONDITION, "device '9'", "rdma/hca_shared")
     fails(lambda: registered.allocate(["0", "x" * 64]), status.INVALID_ARGUMENT, "AllocateRequest")
-    fails(lambda: registered.preferred(["0"], 2), status.INVALID_ARGUMENT, "2 of 1")
+    fails(lambda: registered.preferred(["0"], 2), status.INVALID_ARGUMENT, "allocation_size is 2, expected 0 to 1")
     fails(lambda: registered.call("/v1beta1.DevicePlugin/Allocate", b"\xff\xff"), status.INVALID_ARGUMENT)
     fails(lambda: registered.call("/v1beta1.DevicePlugin/Nonesuch"), status.UNIMPLEMENTED, "unknown method")
     fails(lambda: registered.call("/v1beta1.DevicePlugin/Allocate", b"\0" * (1 << 20) + b"x"),

@@ -363,7 +363,7 @@ def test_sysctls_must_match_the_allowlist(t, allow, text, ok):
 
 
 def test_unsupported_allowlist_pattern_is_refused(t, allow):
-    t.fail("ADD", 7, "/etc/cni/tuning/allowlist.conf:2: '(?i)x': flags and look-around are not supported",
+    t.fail("ADD", 7, "/etc/cni/tuning/allowlist.conf:2: '(?i)x': flags, look-around and unterminated group names are not supported",
            by=allow("net.core\n(?i)x\n"), sysctl={"net.ipv4.ip_forward": "1"})
 
 

@@ -11,7 +11,7 @@
  *
  * Assumptions: a node whose blocks were released has no pods left, though its journal may still
  * have them when it returns (not if etcd is restored afterwards); after a restore every agent has
- * asserted the addresses of its pods before another stops waiting.
+ * asserted the addresses of its pods before any agent stops waiting.
  */
 #include "testlib.h"
 

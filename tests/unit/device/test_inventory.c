@@ -19,10 +19,8 @@ static const struct inventory_function *function(const struct inventory *inv, co
 	return NULL;
 }
 
-/*
- * Representors belong to the eswitch, not to the PF; VF numbers are those of the PF, not the order
- * of names.
- */
+/* Representors belong to the eswitch, not to the PF. The VF of a representor is the one in its
+ * port name: "ens2f0_1" is the first representor by name, but that of VF 1. */
 static void test_representors_are_listed_apart_from_their_pf(void **state)
 {
 	auto_inventory struct inventory inv = {0};

@@ -3,10 +3,10 @@
 #define UNIRAIL_TEST_DOCTOR_LAB_H
 
 /*
- * Checks of the doctor on a constructed host. The lab records a pair for each check that reports a
- * finding on a host, and none on the same host after the test has mended it. doctor_lab_verify()
- * fails if a check of this program has no pair, or if a check of the doctor's table belongs to no
- * program.
+ * Checks of the doctor on a recorded or constructed host. The lab records that a check has a pair
+ * if the check reports a finding on a host, and later, after the test has mended the host, reports
+ * no finding on it. doctor_lab_verify() fails if a check of this program has no pair, or if a check
+ * of the doctor's table belongs to no program.
  */
 
 #include "host_lab.h"

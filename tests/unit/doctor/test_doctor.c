@@ -201,7 +201,7 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 }
 
 /* NICs of igb have no RDMA and do not need it. */
-static void test_nics_whose_driver_has_no_rdma_cause_no_finding(void **state)
+static void test_nics_whose_driver_has_no_rdma_cause_no_rdma_finding(void **state)
 {
 	struct doctor_lab l;
 
@@ -542,7 +542,7 @@ int main(void)
 		cmocka_unit_test(test_rdma_ports_that_are_down_are_found_with_their_cause),
 		cmocka_unit_test(test_rdma_mode_that_does_not_suit_the_cni_is_found),
 		cmocka_unit_test(test_functions_that_are_down_or_without_driver_are_found),
-		cmocka_unit_test(test_nics_whose_driver_has_no_rdma_cause_no_finding),
+		cmocka_unit_test(test_nics_whose_driver_has_no_rdma_cause_no_rdma_finding),
 		cmocka_unit_test(test_vf_without_its_rdma_device_is_found),
 		cmocka_unit_test(test_broken_links_and_cni_configurations_are_found),
 		cmocka_unit_test(test_invalid_pools_and_leftover_links_are_found),

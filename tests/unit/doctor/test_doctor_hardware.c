@@ -117,7 +117,7 @@ static void test_missing_gpu_peer_memory_module_is_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l,
-			       /* its open-source GPU driver needs no nvidia_peermem */
+			       /* this host's open-source GPU driver needs no nvidia_peermem */
 			       "hw_eight_ofed.tree");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_gpu_peermem), 0);
 	host_write(&l.host, "/proc/driver/nvidia/version",

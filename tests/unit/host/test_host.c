@@ -22,7 +22,7 @@
 
 static struct err e;
 
-/* --- decide() with plain structs --- */
+/* --- decide(), with the state of the host given as structs --- */
 
 static void bad_conf(const char *text, const char *expected);
 
@@ -361,8 +361,9 @@ static void assert_documented(const char *text, const struct host_kind *k)
 }
 
 /*
- * Each key that a kind reads has a line in configs/host.conf, and each line is read by a kind: the
- * file parses when it is uncommented, except 'all' of link-type, which excludes 'gpu' and 'other'.
+ * Each key that a kind reads has a line in configs/host.conf, except keys that are useful only on
+ * the command line (is_in_sample()), and each line is read by a kind: the file parses when it is
+ * uncommented, except 'all' of link-type, which excludes 'gpu' and 'other'.
  */
 static void test_sample_host_conf_has_every_key(void **state)
 {
@@ -542,7 +543,7 @@ static rlim_t journal_size(struct host_lab *lab)
 
 /*
  * A step fails, and the process is killed before it marks the failure. Undo must not remove a file
- * that another program writes at this path afterwards.
+ * that another program writes afterwards at the path of the step.
  */
 static void test_undo_retains_files_that_a_failed_step_did_not_create(void **state)
 {

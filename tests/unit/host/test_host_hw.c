@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Kinds of host.conf that configure hardware: exact step lists on recorded hosts
- * (tests/hosts/hw_*), and their execution.
- */
+/* Kinds of host.conf that configure hardware: exact step lists on the hosts tests/hosts/hw_*,
+ * and execution of the steps. Also the exact step lists of the whole host.conf of each host
+ * tests/hosts/net_*. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -29,7 +28,7 @@ struct want {
 	struct host_wants list;
 };
 
-/* Opens a recorded host of tests/hosts. */
+/* Opens a host of tests/hosts. */
 static void open_host(struct host_lab *lab, struct host *h, const char *tree)
 {
 	host_unpack(lab, tree);
@@ -119,7 +118,7 @@ static void print(const struct host_plan *p, struct buf *b)
 static const struct {
 	const char *kind;
 	const char *const *keys;
-	const char *only; /* this recorded host only; NULL: all */
+	const char *only; /* this host of tests/hosts/hw_* only; NULL: all */
 } asked[] = {
 	{"modules", NULL, NULL},
 	{"link-type", (const char *const[]){"all=roce", NULL}, NULL},
@@ -130,7 +129,8 @@ static const struct {
 	{"gpudirect", NULL, NULL},
 };
 
-/* Compares the plan with the expected file; RECORD=1 writes the current plan, for review. */
+/* Compares the plan with the expected file. With RECORD=1 in the environment, it writes the plan
+ * to this file instead, for review. */
 static void compare(const char *file, const struct host_plan *p)
 {
 	auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -267,7 +267,7 @@ CONF_STEPS(networkmanager)
 CONF_STEPS(netplan)
 CONF_STEPS(ipoib)
 
-/* --- executing steps on a tree of files in place of the kernel's --- */
+/* --- executing steps on a copy of sysfs in a directory --- */
 
 static int carry(struct host *h, const struct host_plan *p, bool undo)
 {

@@ -73,7 +73,7 @@ static void reserve(struct needs *n, const char *pool, uint32_t count)
 }
 
 /* An address that another request has reserved is not available. */
-static void test_reserved_addresses_count_as_missing(void **state)
+static void test_reserved_addresses_are_not_available(void **state)
 {
 	static const char *const a[] = {"a"};
 	struct needs reserved = {0};
@@ -132,7 +132,7 @@ static void test_address_in_its_reuse_delay_counts_as_available(void **state)
 }
 
 /*
- * A pod that had an address of this node before needs no address, even if another request has
+ * A pod that had an address of this node before needs no new address, even if another request has
  * reserved the pool's last address.
  */
 static void test_pod_with_a_former_address_needs_no_new_address(void **state)
@@ -172,7 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			test_addresses_available_on_the_node_are_not_missing, setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_reserved_addresses_count_as_missing, setup,
+		cmocka_unit_test_setup_teardown(test_reserved_addresses_are_not_available, setup,
 						il_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_backup_pool_is_used_after_the_first_is_exhausted, setup, il_teardown),

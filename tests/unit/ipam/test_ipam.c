@@ -263,7 +263,7 @@ static void test_addresses_are_allocated_for_all_rails_or_for_no_rail(void **sta
 	ASSERT_EQ(il_free(&il_lab, "c", NULL), 10);
 }
 
-/* The first 2^64 addresses of the subnet are excluded or reserved. */
+/* fd00::1 to fd00::ffff:ffff:ffff:ffff are excluded or reserved; fd00:: is never in the pool. */
 static void test_ipv6_pool_without_its_first_2_to_the_64_addresses_is_allocated_from(void **state)
 {
 	static const char *const names[] = {"six"};
@@ -470,7 +470,7 @@ static void test_migrated_address_is_reserved_for_its_pod(void **state)
 
 /* A cluster's pools are attached: first no pool, then one of which two addresses are in blocks
  * of this node. */
-static void test_attached_pools_replace_local_pools(void **state)
+static void test_addresses_are_allocated_from_attached_pools(void **state)
 {
 	static const char *const line =
 		"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":"
@@ -808,7 +808,7 @@ int main(void)
 		CASE(test_address_is_released_by_hand),
 		CASE(test_free_addresses_are_listed),
 		CASE(test_migrated_address_is_reserved_for_its_pod),
-		CASE(test_attached_pools_replace_local_pools),
+		CASE(test_addresses_are_allocated_from_attached_pools),
 		CASE(test_check_reports_inconsistent_allocations),
 		CASE(test_concurrent_processes_get_distinct_addresses),
 		CASE(test_killed_processes_leave_a_usable_store),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools read from files and attached to a store; the files are read again while the store is in
- * use. */
+/* Pools read from files and attached to a store; the files are read again between requests. */
 #include "testlib.h"
 
 #include "base/alloc.h"

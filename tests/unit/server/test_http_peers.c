@@ -103,7 +103,8 @@ static void test_waiting_peers_are_served_round_robin(void **state)
 	peers_free(p);
 }
 
-/* After each of many random steps, compares with a model that counts each peer's connections. */
+/* After each of many random steps, compares peers_victim() with a model that counts each peer's
+ * connections. */
 static void test_evicted_peer_has_the_most_connections_after_any_steps(void **state)
 {
 	enum { N = 300, PEERS = 40, STEPS = 40000 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that are slow, hostile, too many, or broken off. */
+/* The HTTP server: ordinary, slow, hostile, too many and interrupted connections, and its
+ * shutdown. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -242,7 +243,7 @@ static void test_too_long_response_becomes_an_error(void **state)
 		  "{\"code\":500,\"message\":\"the answer is too long\"}");
 }
 
-/* --- invalid requests, clients that break off --- */
+/* --- invalid requests, clients that disconnect in the middle of a request --- */
 
 static void test_invalid_requests_get_an_error(void **state)
 {
@@ -547,7 +548,8 @@ static void on_drained(void *arg)
 	loop_stop(arg, 7);
 }
 
-/* The request that hold() answers 100 ms after it starts the shutdown of the server. */
+/* The request that answer_held() answers 100 ms after hold() has started the shutdown of the
+ * server. */
 static struct http_request *held;
 
 static void answer_held(void *arg)
@@ -565,7 +567,8 @@ static void hold(void *arg, struct http_request *q)
 	loop_add_timer(l, 100, answer_held, l);
 }
 
-/* A server that exits with status 7 once it is drained. */
+/* Starts a server in a child process, which exits with status 7 once the server is drained;
+ * returns its pid. */
 static pid_t start_to_end(http_handler handle)
 {
 	int at = al_listen(&il_lab);

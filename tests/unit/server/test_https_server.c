@@ -145,7 +145,8 @@ static void hang_up(struct client *c)
 	close(c->fd);
 }
 
-/* Returns false if the server has closed the connection. */
+/* Returns false if the server has closed the connection, if a write fails, or if the socket
+ * stays full for WAIT_MS. */
 static bool put(struct client *c, const char *p, size_t n)
 {
 	while (n > 0) {
@@ -186,10 +187,10 @@ static char *hear(struct client *c, const char *until)
 }
 
 /*
- * Sends until a response arrives, and returns the part of it that could be read (the caller frees);
- * NULL: no response arrived before everything was sent or a write failed. The server does not read
- * a refused body to its end: a client that still sends a second later gets a reset instead of the
- * response.
+ * Sends until a response arrives, and returns the part of it that could be read (the caller frees).
+ * Returns "" if the connection ended instead, and NULL if no response arrived before everything was
+ * sent or a write failed. The server does not read a refused body to its end: a client that still
+ * sends one second or 2 MB after the refusal gets a reset instead of the response.
  */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
@@ -269,10 +270,8 @@ static void test_too_long_body_gets_413(void **state)
 	still_well();
 }
 
-/*
- * Waits until the socket's send queue is empty, so that the server has counted all sent bytes
- * before its next request.
- */
+/* Waits until the server has read all bytes that the client sent (the socket's send queue is
+ * empty), so that the server has counted them before it reads another client's request. */
 static void wait_until_read(const struct client *c)
 {
 	int unread = 1;
@@ -356,7 +355,7 @@ static void test_clients_without_tls_are_disconnected(void **state)
 
 	(void)state;
 	al_send(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-	/* The header of a TLS record without its content. */
+	/* The header of a TLS record and the first byte of its content. */
 	al_send(rubbish, "\x16\x03\x01\x02\x01\x01");
 	closes(plain);
 	closes(rubbish);
@@ -364,7 +363,8 @@ static void test_clients_without_tls_are_disconnected(void **state)
 	still_well();
 }
 
-/* More connections than the limit stop in the middle of the handshake: they are evicted. */
+/* More connections than the limit stop in the middle of the handshake: the server evicts them,
+ * or closes them after first_ms. */
 static void test_connections_in_the_handshake_are_limited(void **state)
 {
 	int fds[12];
@@ -377,7 +377,7 @@ static void test_connections_in_the_handshake_are_limited(void **state)
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
-	/* An accepted connection stays open. */
+	/* A connection whose request the server has accepted before stays open. */
 	expect_answer(&idle, "/", 1, "\r\n\r\n1\n");
 	hang_up(&idle);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -437,10 +437,8 @@ static void test_body_that_pauses_after_fast_progress_expires(void **state)
 	memset(text, 'b', 2800000);
 	put(&c, head, sizeof(head) - 1);
 	put(&c, text, 2800000);
-	/*
-	 * The response arrives long before the body's whole time limit, which would exceed the
-	 * test's own.
-	 */
+	/* The response arrives long before body_ms (60 s), which exceeds the 30 s (WAIT_MS) that
+	 * hear() waits for bytes. */
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "408 "));
 	hang_up(&c);

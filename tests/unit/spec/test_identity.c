@@ -126,7 +126,7 @@ static void test_ordinal_of_a_statefulset_pod_is_parsed(void **state)
 		assert_false(identity_ordinal(bad[i], set, &ordinal));
 }
 
-static void test_retained_addresses_are_released_unless_an_owner_exists(void **state)
+static void test_retained_addresses_are_released_when_no_owner_needs_them(void **state)
 {
 	static const struct identity_set unasked,
 		three = {true, true, 0, 3}, from5 = {true, true, 5, 2}, zero = {true, true, 0, 0},
@@ -190,7 +190,7 @@ int main(void)
 		cmocka_unit_test(test_pods_of_statefulsets_retain_addresses),
 		cmocka_unit_test(test_virtual_machines_retain_addresses),
 		cmocka_unit_test(test_ordinal_of_a_statefulset_pod_is_parsed),
-		cmocka_unit_test(test_retained_addresses_are_released_unless_an_owner_exists),
+		cmocka_unit_test(test_retained_addresses_are_released_when_no_owner_needs_them),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -40,7 +40,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The properties of the spec. */
+/* Returns the properties of `spec` in the CRD. */
 static const struct json *spec_properties(void)
 {
 	const struct json *v = json_at(json_get(json_get(json_root(crd), "spec"), "versions"), 0);

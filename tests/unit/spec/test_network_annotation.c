@@ -14,7 +14,7 @@ static void put_strs(struct buf *b, const char *key, const struct json_strs *l)
 		buf_printf(b, "%s%s", i ? "+" : key, l->v[i]);
 }
 
-/* The parsed network on one line: ns/name@if and, in brackets, the other fields. */
+/* Appends the parsed network: ns/name@if and, in brackets, the other fields. */
 static void put(struct buf *b, const struct network_request *a)
 {
 	buf_printf(b, "%s%s/%s", b->len ? " " : "", a->ns, a->name);

@@ -18,7 +18,7 @@ static int read_text(const char *text, struct pod_facts *ret, struct err *e)
 	return pod_facts_read(json_root(doc), ret, e);
 }
 
-static void test_every_field_of_a_pod_is_read(void **state)
+static void test_fields_of_a_pod_are_read(void **state)
 {
 	static const char text[] =
 		"{\"kind\":\"Pod\",\"metadata\":{\"namespace\":\"train\",\"name\":\"job-0\","
@@ -172,7 +172,7 @@ static void test_last_of_equal_label_keys_is_used(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_field_of_a_pod_is_read),
+		cmocka_unit_test(test_fields_of_a_pod_are_read),
 		cmocka_unit_test(test_pod_without_optional_fields_is_read),
 		cmocka_unit_test(test_malformed_pods_are_refused),
 		cmocka_unit_test(test_labels_are_put_and_found),

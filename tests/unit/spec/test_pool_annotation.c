@@ -95,8 +95,10 @@ enum {
 
 struct row {
 	const char *ippools, *ippool, *ns4, *ns6, *subnet; /* annotations */
-	const char *conf4, *conf6;			   /* names separated by commas */
 	/* pools in the network's configuration, names separated by commas */
+	const char *conf4, *conf6;
+	/* ifname NULL: net1; network: "ns/name" of its NetworkAttachmentDefinition, NULL:
+	 * unknown */
 	const char *ifname, *network;
 	int at; /* position + 1; 0: unknown */
 	unsigned int flags;

@@ -67,7 +67,7 @@ static void set_is(const char *text, const char *want)
 		ASSERT_EQ(r, -EINVAL);
 }
 
-static void test_values_of_option_set_are_parsed_like_helm(void **state)
+static void test_values_of_option_set_are_parsed_and_invalid_ones_refused(void **state)
 {
 	(void)state;
 	set_is("a=b", "{\"a\":\"b\"}");
@@ -154,7 +154,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_packed_file_with_an_invalid_length_or_distance_is_refused),
 		cmocka_unit_test(test_embedded_files_are_found_by_name),
-		cmocka_unit_test(test_values_of_option_set_are_parsed_like_helm),
+		cmocka_unit_test(test_values_of_option_set_are_parsed_and_invalid_ones_refused),
 		cmocka_unit_test(test_unknown_or_invalid_values_are_refused),
 	};
 

@@ -287,7 +287,7 @@ static void test_undo_is_planned_in_reverse_order(void **state)
 	migrate_resolve(&c);
 	migrate_plan_undo(&c, &p);
 	assert_steps(&p, want, ARRAY_LEN(want));
-	/* Only rail1 had its annotation before the migration. */
+	/* Only rail1 had the annotation unirail.io/block-prefix before the migration. */
 	ASSERT_STR_EQ(p.steps[3].command,
 		      "kubectl patch spiderippool rail2 --type merge -p '{\"metadata\":{"
 		      "\"annotations\":{\"unirail.io/adopted\":null,\"unirail.io/block-prefix\":"
@@ -322,9 +322,8 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 {
 	static const struct {
 		const char *kind, *object, *expected;
-		/*
-		 * 0: a problem; 1: a warning; 2: a problem even in a cluster without other objects
-		 */
+		/* 0: a problem; 1: a warning; 2: a problem, tested without the objects of
+		 * add_spiderpool() */
 		int how;
 	} cases[] = {
 		{"DaemonSet", DAEMONSET("unirail", "unirail-agent", "i", ""),

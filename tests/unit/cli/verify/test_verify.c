@@ -185,12 +185,12 @@ static void test_rails_are_matched_by_subnet_then_name(void **state)
 	ASSERT_EQ(ret[0], 1); /* the subnet has precedence over the name */
 	ASSERT_EQ(ret[1], 3); /* subnet and name have precedence over the name alone */
 	verify_match(near, 4, far, 3, ret);
-	ASSERT_EQ(ret[1], 0); /* each node has other subnets: matched by name */
+	ASSERT_EQ(ret[1], 0); /* net2 of each node is in another subnet: matched by name */
 	ASSERT_EQ(ret[2], -1);
 	ASSERT_EQ(ret[3], -1);
 }
 
-static void test_rdma_mtu_fits_into_the_interfaces_mtu(void **state)
+static void test_rdma_mtu_is_the_largest_that_fits_but_at_least_256(void **state)
 {
 	static const struct {
 		uint32_t link, rdma;
@@ -362,7 +362,7 @@ int main(void)
 		cmocka_unit_test(test_long_list_of_devices_is_truncated),
 		cmocka_unit_test(test_failed_selection_lists_existing_devices),
 		cmocka_unit_test(test_rails_are_matched_by_subnet_then_name),
-		cmocka_unit_test(test_rdma_mtu_fits_into_the_interfaces_mtu),
+		cmocka_unit_test(test_rdma_mtu_is_the_largest_that_fits_but_at_least_256),
 		cmocka_unit_test(test_wrong_bytes_are_detected_with_their_position),
 		cmocka_unit_test(test_host_and_port_are_parsed),
 		cmocka_unit_test(test_rates_and_times_are_formatted),

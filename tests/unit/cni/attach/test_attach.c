@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions of attaching rails, on plain structs. */
+/* The functions that decide for ADD, DEL and CHECK of rails, on plain structs without a kernel. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static struct rail rail_on(const struct link_driver *k, const char *ifname, int 
 			     .master = {.index = master, .name = "ens1"}};
 }
 
-static void test_second_rail_with_the_same_vlan_or_device_is_refused(void **state)
+static void test_second_rail_with_the_same_vlan_or_moved_device_is_refused(void **state)
 {
 	struct rail r[] = {rail_on(&vlan_kind, "net1", 4), rail_on(&vlan_kind, "net2", 4),
 			   rail_on(&macvlan_kind, "net3", 4),
@@ -118,7 +118,7 @@ static void test_route_without_gateway_gets_the_first_gateway_of_its_family(void
 	ASSERT_EQ(attach_routes(&got, NET1, &list), 3);
 	assert_true(ip_eq(&list[0].gw, &first) && list[0].index == NET1 && !list[0].table);
 	assert_true(ip_eq(&list[1].gw, &own) && list[1].table == 42 && list[1].priority == 7);
-	/* the originals parse these fields and ignore them */
+	/* CNI plugins 1.1.1 ignore these fields */
 	assert_true(list[1].mtu == 1400 && list[1].advmss == 1300 && list[1].scope == SCOPE_LINK);
 	assert_true(list[2].family == 6 && !list[2].gw.family);
 	free(list);
@@ -238,7 +238,7 @@ static void test_check_accepts_routes_moved_to_another_table(void **state)
 	ASSERT_EQ(check(&f, "/run/netns/p"), 0);
 }
 
-static void test_check_reports_each_difference_from_prev_result(void **state)
+static void test_check_reports_each_difference_from_prev_result_and_netconf(void **state)
 {
 	struct fixture f;
 
@@ -329,13 +329,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_interface_names_in_use_or_invalid_are_refused),
-		cmocka_unit_test(test_second_rail_with_the_same_vlan_or_device_is_refused),
+		cmocka_unit_test(test_second_rail_with_the_same_vlan_or_moved_device_is_refused),
 		cmocka_unit_test(test_rail_without_link_may_have_a_name_in_use),
 		cmocka_unit_test(test_moved_device_does_not_prevent_the_deletion_of_the_link_group),
 		cmocka_unit_test(test_route_without_gateway_gets_the_first_gateway_of_its_family),
 		cmocka_unit_test(test_group_with_a_link_of_another_program_is_not_deleted),
 		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),
-		cmocka_unit_test(test_check_reports_each_difference_from_prev_result),
+		cmocka_unit_test(test_check_reports_each_difference_from_prev_result_and_netconf),
 		cmocka_unit_test(test_check_expects_no_connected_route_of_a_host_address),
 		cmocka_unit_test(test_check_finds_a_route_among_multipath_hops),
 		cmocka_unit_test(test_route_belongs_to_the_network_of_its_gateway),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs in a recorded sysfs, and the files by which a pod learns its RDMA devices and GIDs. */
+/* GIDs in the sysfs of a composed host, and the files by which a pod learns its RDMA devices and
+ * GIDs. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -269,7 +270,7 @@ static void test_rails_files_are_written_by_add_and_removed_by_del_and_gc(void *
 	rails_forget(&c, &net2, 1);
 	assert_false(exists(&h, "u1"));
 	/* If the pod's UID is invalid, the container ID names the directory. GC removes the
-	 * entries of its network. */
+	 * entries of its own network that belong to no valid attachment. */
 	c.args_text = "K8S_POD_UID=../x;IgnoreUnknown=1";
 	rails_write(&a);
 	assert_true(exists(&h, "c1/rails.env"));

@@ -95,8 +95,9 @@ static void test_allocated_device_is_written_into_plugins(void **state)
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
 #define WANTS	"\"capabilities\":{\"deviceID\":true}"
 
-/* A device that the pod's annotation requests is written into the plugins that declare the
- * capability deviceID and name no device themselves. */
+/* A device that the pod's annotation requests is written into the runtimeConfig of plugins that
+ * declare the capability deviceID and name no device themselves, except in the pod's first
+ * network. */
 static void test_requested_device_is_written_into_capable_plugins(void **state)
 {
 	static const char *const own[] = {"\"deviceID\":\"x\"",
@@ -128,7 +129,7 @@ static void test_requested_device_is_written_into_capable_plugins(void **state)
 	}
 }
 
-static void test_requested_mac_addresses_and_routes_become_args(void **state)
+static void test_requested_mac_ips_default_route_and_cni_args_are_written(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\"},\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\",\"fd00::9\"],"
@@ -152,8 +153,8 @@ static void test_requested_mac_addresses_and_routes_become_args(void **state)
 	"\"cgroupPath\":\"/x\"}}"
 
 /* runtimeConfig gets the arguments of the container runtime, which the pod's requests override,
- * but only those for capabilities that the plugin declares. The pod's requests do not apply to
- * its first network. */
+ * but only those for capabilities that the plugin declares. In the pod's first network,
+ * runtimeConfig has only the arguments of the container runtime. */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	static const char element[] =
@@ -226,7 +227,7 @@ static void test_invalid_networks_are_refused(void **state)
 	refused(NET("{\"plugins\":{}}}"), "plugins is");
 	refused(NET("{\"plugins\":[{}]}}"), "a plugin delegate must have the 'type' field");
 	refused(NET("{\"plugins\":[7]}}"), "a plugin is 7");
-	/* Multus panics on both */
+	/* Multus panics on the next two networks. */
 	refused(NET("{\"type\":\"ptp\",\"args\":[]},\"cniArgs\":{\"a\":1}}"), "args is");
 	refused(NET("{\"type\":\"ptp\",\"args\":{\"cni\":1}},\"cniArgs\":{\"a\":1}}"),
 		"args.cni is");
@@ -238,7 +239,7 @@ int main(void)
 		cmocka_unit_test(test_netconf_of_one_or_several_plugins_is_converted),
 		cmocka_unit_test(test_allocated_device_is_written_into_plugins),
 		cmocka_unit_test(test_requested_device_is_written_into_capable_plugins),
-		cmocka_unit_test(test_requested_mac_addresses_and_routes_become_args),
+		cmocka_unit_test(test_requested_mac_ips_default_route_and_cni_args_are_written),
 		cmocka_unit_test(test_runtime_config_is_limited_to_capabilities),
 		cmocka_unit_test(test_coordinator_settings_fill_missing_values),
 		cmocka_unit_test(test_spiderpool_ipam_gets_the_agents_socket),

@@ -78,7 +78,7 @@ static void test_macvlan_network_has_one_status_element(void **state)
 
 /* The first network is a default network of ptp or bridge, with one interface on the host and
  * one in the pod; the second network is a rail with MTU, gateways and device information. */
-static void test_status_has_every_key_of_a_result(void **state)
+static void test_every_key_of_the_annotation_is_written(void **state)
 {
 	struct given g = {0};
 
@@ -224,7 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_macvlan_network_has_one_status_element),
-		cmocka_unit_test(test_status_has_every_key_of_a_result),
+		cmocka_unit_test(test_every_key_of_the_annotation_is_written),
 		cmocka_unit_test(test_status_has_an_element_for_each_interface_of_the_pod),
 		cmocka_unit_test(test_status_of_networks_without_addresses_is_written),
 		cmocka_unit_test(test_event_message_lists_interfaces_and_addresses),

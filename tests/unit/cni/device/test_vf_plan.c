@@ -145,11 +145,11 @@ static void test_unreported_mac_is_not_restored(void **state)
 
 	(void)state;
 	was.mac.len = 0;
-	was.node_guid = 3; /* and GUIDs that the driver does not report */
+	was.node_guid = 3; /* GUIDs without has_guid are not restored either */
 	ASSERT_EQ(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 }
 
-static void test_unrecorded_attributes_are_derived_from_other_vfs(void **state)
+static void test_unrecorded_attributes_are_derived_from_another_vf_or_defaults(void **state)
 {
 	struct vf_info now = plain(), sibling = {.vf = 5, .spoofchk = 0, .trust = 1}, was;
 	struct mac perm = t_mac("02:00:00:00:00:09"), none = {.len = 6};
@@ -219,7 +219,7 @@ static void test_location_of_a_vf_is_read(void **state)
 	host_remove(&h);
 }
 
-static void test_functions_that_are_no_vf_are_refused(void **state)
+static void test_device_ids_that_name_no_vf_are_refused(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -248,7 +248,7 @@ static void link_to(struct host_lab *h, const char *path, const char *target)
 
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
 
-/* First only the VF, then also its PF has a userspace driver. */
+/* First only the VF has a userspace driver; then its PF has no netdev either. */
 static void test_vf_with_a_userspace_driver_has_no_netdev(void **state)
 {
 	struct vf_place p;
@@ -304,8 +304,8 @@ static void test_unreadable_pf_is_an_error(void **state)
 	host_remove(&h);
 }
 
-/* A host in switchdev mode, a host whose PF is in user space, and InfiniBand with vfio. */
-static void test_vfs_are_located_on_recorded_hosts(void **state)
+/* A PF in switchdev mode, a PF bound to vfio-pci, and an InfiniBand VF bound to vfio-pci. */
+static void test_vfs_of_switchdev_userspace_and_infiniband_pfs_are_located(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -340,14 +340,15 @@ int main(void)
 		cmocka_unit_test(test_equal_attributes_need_no_change),
 		cmocka_unit_test(test_unreported_spoofchk_and_trust_are_restored_if_add_set_them),
 		cmocka_unit_test(test_unreported_mac_is_not_restored),
-		cmocka_unit_test(test_unrecorded_attributes_are_derived_from_other_vfs),
+		cmocka_unit_test(
+			test_unrecorded_attributes_are_derived_from_another_vf_or_defaults),
 		cmocka_unit_test(test_attributes_are_set_in_the_order_of_the_original),
 		cmocka_unit_test(test_location_of_a_vf_is_read),
-		cmocka_unit_test(test_functions_that_are_no_vf_are_refused),
+		cmocka_unit_test(test_device_ids_that_name_no_vf_are_refused),
 		cmocka_unit_test(test_vf_with_a_userspace_driver_has_no_netdev),
 		cmocka_unit_test(test_representors_are_not_taken_for_the_pf),
 		cmocka_unit_test(test_unreadable_pf_is_an_error),
-		cmocka_unit_test(test_vfs_are_located_on_recorded_hosts),
+		cmocka_unit_test(test_vfs_of_switchdev_userspace_and_infiniband_pfs_are_located),
 	};
 
 	return T_RUN(tests, NULL, NULL);

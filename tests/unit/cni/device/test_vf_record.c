@@ -18,7 +18,7 @@
 #include "cni/plugins/sriov/sriov.h"
 #include "cni/device/vf_claim.h"
 
-/* A record that the original wrote for a VF in a VLAN and a pod that requested no attribute. */
+/* A record of the original plugin, for a VF in a VLAN and a pod that requested no attribute. */
 static const char original[] =
 	"{\"MAC\":\"\",\"MTU\":1500,\"Master\":\"ens1f0\",\"OrigVfState\":{\"HostIFName\":\"ens1f0v2\","
 	"\"SpoofChk\":true,\"Trust\":false,\"AdminMAC\":\"02:00:00:00:00:03\","
@@ -432,7 +432,7 @@ static void test_vf_locks_are_exclusive_and_a_vf_listed_twice_is_refused(void **
 	host_remove(&h);
 }
 
-/* Two pods lock the same VFs in opposite order, many times, without a deadlock. */
+/* Two processes lock the same VFs in opposite order, 20 times each, without a deadlock. */
 static void test_opposite_lock_orders_do_not_deadlock(void **state)
 {
 	const char *const there[] = {"0000:3b:00.2", "0000:3b:00.3"};

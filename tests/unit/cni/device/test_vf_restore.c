@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * VF attributes are set against recorded netlink answers of PFs; netdevs are restored on this
- * kernel, with veth ends in place of VFs.
- */
+/* VF attributes are set against composed netlink answers of PFs (tests/replay/make_vf.py);
+ * netdevs are restored on this kernel, with veth ends in place of VFs. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -118,7 +116,8 @@ static void close_way(struct way *w)
 	kern_close(&w->node);
 }
 
-/* The state after ADD: moved to the pod, renamed, with the pod's MAC and MTU, up. */
+/* Brings vf0 into its state after ADD: moved to the pod, renamed, with the pod's MAC and MTU,
+ * up. */
 static void into_pod(struct way *w)
 {
 	struct link_change in = {.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_ALIAS,
@@ -172,10 +171,10 @@ static void test_netdev_is_restored_from_the_pod(void **state)
 	close_way(&w);
 }
 
-/*
- * An alternative name equal to the old name (systemd adds such names) does not prevent the rename.
- */
-static void test_alternative_name_equal_to_the_old_name_does_not_prevent_the_restore(void **state)
+/* An alternative name equal to the netdev's name on the node (systemd adds such names) does not
+ * prevent the rename. */
+static void
+test_alternative_name_equal_to_the_name_on_the_node_does_not_prevent_the_restore(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct vf_found f;
@@ -192,9 +191,9 @@ static void test_alternative_name_equal_to_the_old_name_does_not_prevent_the_res
 	close_way(&w);
 }
 
-/* The kernel moved the netdev of a deleted namespace to the node; a killed process left the
- * alias of the netdev. The netdev has the pod's name (net1), a name given by the kernel (dev7)
- * or its original name (vf0). */
+/* The kernel moved the netdev of a deleted namespace to the node; the alias that ADD set
+ * remains, for example because the restore was killed. The netdev has the pod's name (net1), a
+ * name given by the kernel (dev7) or its original name (vf0). */
 static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 {
 	struct link_change half = {.set = LINK_SET_NAME | LINK_SET_ALIAS, .alias = "vf0"};
@@ -337,7 +336,7 @@ int main(void)
 		cmocka_unit_test(test_attribute_that_stays_busy_is_an_error),
 		cmocka_unit_test(test_netdev_is_restored_from_the_pod),
 		cmocka_unit_test(
-			test_alternative_name_equal_to_the_old_name_does_not_prevent_the_restore),
+			test_alternative_name_equal_to_the_name_on_the_node_does_not_prevent_the_restore),
 		cmocka_unit_test(test_netdev_left_by_a_deleted_namespace_is_restored),
 		cmocka_unit_test(test_unchanged_netdev_is_not_modified),
 		cmocka_unit_test(test_restore_fails_while_another_link_of_the_node_has_the_name),

@@ -80,7 +80,7 @@ static void test_files_have_the_names_and_content_of_the_original(void **state)
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.4")));
 }
 
-static void test_result_is_printed_in_every_cni_version(void **state)
+static void test_result_has_the_form_of_the_requested_cni_version(void **state)
 {
 	static const struct {
 		const char *conf, *out;
@@ -177,7 +177,7 @@ static void test_ranges_are_used_one_after_the_other(void **state)
 	       "range set: 10.1.2.4-10.1.2.5,10.1.3.1-10.1.3.2\"}");
 }
 
-static void test_requested_addresses_are_allocated(void **state)
+static void test_requested_addresses_are_allocated_or_refused(void **state)
 {
 	static const struct {
 		const char *args, *conf;
@@ -302,7 +302,8 @@ static void test_invalid_ranges_are_refused(void **state)
 	assert_false(file_exists(&w->root, NET));
 }
 
-/* A second ADD of the same owner fails, first in its only range set, then in the second of two. */
+/* Two later ADDs of the same owner fail: the first in its only range set, the second in the
+ * second of its two range sets. */
 static void test_failed_add_releases_its_addresses_only(void **state)
 {
 	struct t_dir *w = *state;
@@ -539,11 +540,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_files_have_the_names_and_content_of_the_original),
-		TEST(test_result_is_printed_in_every_cni_version),
+		TEST(test_result_has_the_form_of_the_requested_cni_version),
 		TEST(test_exhausted_range_is_reported_until_a_release),
 		TEST(test_search_starts_after_the_last_reserved_address),
 		TEST(test_ranges_are_used_one_after_the_other),
-		TEST(test_requested_addresses_are_allocated),
+		TEST(test_requested_addresses_are_allocated_or_refused),
 		TEST(test_invalid_ranges_are_refused),
 		TEST(test_failed_add_releases_its_addresses_only),
 		TEST(test_records_without_interface_are_recognized),

@@ -53,8 +53,8 @@ static void test_result_has_the_bytes_of_the_original(void **state)
 	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
 	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
 
-/* Precedence of the sources of addresses, highest first: runtimeConfig, args.cni, then CNI_ARGS
- * together with the addresses of `ipam`. */
+/* One ADD: CNI_ARGS, netconf and expected output. Precedence of the sources of addresses,
+ * highest first: runtimeConfig, args.cni, then CNI_ARGS together with the addresses of `ipam`. */
 struct add {
 	const char *args, *conf, *out;
 };
@@ -69,7 +69,7 @@ static void expect_adds(const struct add *v, size_t n, int status)
 		       status, v[i].out);
 }
 
-static void test_runtime_config_takes_precedence_over_args_and_args_over_ipam(void **state)
+static void test_runtime_config_takes_precedence_over_args_cni_and_args_cni_over_ipam(void **state)
 {
 	static const struct add cases[] = {
 		{"IP=10.1.2.9/24, fd00::9/64;GATEWAY=10.1.2.1", CONF(""),
@@ -173,7 +173,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_result_has_the_bytes_of_the_original),
-		cmocka_unit_test(test_runtime_config_takes_precedence_over_args_and_args_over_ipam),
+		cmocka_unit_test(
+			test_runtime_config_takes_precedence_over_args_cni_and_args_cni_over_ipam),
 		cmocka_unit_test(test_invalid_addresses_are_refused),
 		cmocka_unit_test(test_check_requires_the_addresses_in_prev_result),
 		cmocka_unit_test(test_del_gc_and_status_of_static_need_no_addresses),

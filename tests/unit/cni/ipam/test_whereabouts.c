@@ -218,7 +218,7 @@ static const struct range_case ranges[] = {
 	 "net mask is too short, subnet 10.0.0.0/31 has no usable IP addresses, it is too small",
 	 NULL},
 	{{.range = "fd00::/127"}, "subnet fd00::/127 has no usable IP addresses", NULL},
-	/* A bound outside the network is ignored, as the original ignores it. */
+	/* range_start or range_end outside the network is ignored, as in the original. */
 	{{.range = "10.0.0.0/24", .start = "10.0.1.1"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
 	{{.range = "10.0.0.0/24", .end = "10.0.1.1"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
 	{{.range = "10.0.0.0/24", .end = "fd00::1"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
@@ -246,7 +246,7 @@ static const struct range_case ranges[] = {
 	{{.range = "10.0.0.0/24", EX("")}, "p: exclude[0]: could not parse exclude range", NULL},
 };
 
-static void test_ranges_are_parsed_like_the_original(void **state)
+static void test_ranges_are_parsed_and_invalid_ranges_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
@@ -444,7 +444,7 @@ static void test_addresses_of_cni_args_and_netconf_are_added_to_the_result(void 
 	       "{\"code\":4,\"msg\":\"invalid CIDR 10.0.0.1: invalid CIDR address: 10.0.0.1\"}");
 	v.args = "K8S_POD_NAME=p;GATEWAY=x";
 	expect(&v, 1, "{\"code\":4,\"msg\":\"invalid gateway address: x\"}");
-	/* Without a range only the requested addresses are returned. */
+	/* Without a range the result has only the addresses of the netconf. */
 	v.args = "K8S_POD_NAME=p";
 	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\","
 		 "\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}";
@@ -462,10 +462,8 @@ static void test_addresses_of_cni_args_and_netconf_are_added_to_the_result(void 
 
 /* --- selection --- */
 
-/*
- * All addresses of a range, in order, until it is full; then each address is available after its
- * release.
- */
+/* Pods get the addresses of a range in order, until the range is full; then another pod gets
+ * each address after its release. */
 static void test_addresses_are_allocated_in_order(void **state)
 {
 	static const struct {
@@ -488,8 +486,7 @@ static void test_addresses_are_allocated_in_order(void **state)
 		{RANGE("::/126"), {A("::1/126"), A("::2/126")}},
 		{RANGE("10.0.0.0/30") "," RANGES("{\"range\":\"fd00::/126\"}"),
 		 {A("10.0.0.1/30") "," A("fd00::1/126"), A("10.0.0.2/30") "," A("fd00::2/126")}},
-		/* Two ranges of one subnet: both use one pool, and no address is allocated to
-		 * both. */
+		/* Two ranges of one subnet use one pool: no address is allocated from both. */
 		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.0.2\"," RANGES(
 			 "{\"range\":\"10.0.0.0/24\",\"range_start\":\"10.0.0.2\","
 			 "\"range_end\":\"10.0.0.9\"}"),
@@ -580,8 +577,8 @@ static void test_address_excluded_later_stays_with_its_container(void **state)
 	      A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL});
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
-	/* A range was added to the configuration before the range of the container's address:
-	 * the container retains this address. */
+	/* A range is added to the configuration and listed before the range of the container's
+	 * address: the container retains this address. */
 	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
 	gives(w, RANGE("10.5.0.1-10.5.0.5/24") "," RANGES("{\"range\":\"10.5.0.6-10.5.0.9/24\"}"),
 	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
@@ -626,7 +623,8 @@ static void test_overlapping_ranges_share_no_address(void **state)
 	 * of the network may be allocated again. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
-	/* A range with the default setting skips addresses of all ranges of the network. */
+	/* A range with the default setting skips addresses of all ranges of the network; with
+	 * enable_overlapping_ranges false each range skips only its own. */
 	gives(w, RANGE("10.0.0.0/27"), POD("j"), A("10.0.0.6/27"));
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, POD("k"),
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
@@ -924,8 +922,8 @@ static void test_flat_files_are_searched_in_order(void **state)
 	      "with the defaults of '/x/own.conf': conf.ipam: net mask is too short");
 }
 
-/* A netconf or flat file with a kubeconfig is refused, and the local store is not used: two
- * allocators would allocate the same addresses. */
+/* ADD, CHECK, STATUS and GC refuse a netconf or flat file with a kubeconfig, and the local store
+ * is not used: two allocators would allocate the same addresses. */
 static void test_netconf_with_a_kubeconfig_is_refused(void **state)
 {
 	struct t_dir *w = *state;
@@ -982,9 +980,9 @@ static void test_log_levels_are_parsed(void **state)
 	}
 }
 
-/* The plugin is called in process for two rails: it uses the network name and the interface of
- * the rail, not those of the pod's call. It is found by its type. */
-static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
+/* The plugin, found by its type, is called in process for two rails: it uses the interface of
+ * each rail, not that of the pod's call. */
+static void test_call_in_process_uses_the_interface_of_each_rail(void **state)
 {
 	struct t_dir *w = *state;
 	auto_json struct json_doc *d = NULL;
@@ -1033,7 +1031,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_addresses_with_leading_zeros_are_parsed),
-		TEST(test_ranges_are_parsed_like_the_original),
+		TEST(test_ranges_are_parsed_and_invalid_ranges_are_refused),
 		TEST(test_invalid_configuration_is_refused),
 		TEST(test_pod_name_is_required),
 		TEST(test_result_has_gateway_routes_and_dns),
@@ -1058,7 +1056,7 @@ int main(void)
 		TEST(test_flat_files_are_searched_in_order),
 		TEST(test_netconf_with_a_kubeconfig_is_refused),
 		TEST(test_log_levels_are_parsed),
-		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
+		TEST(test_call_in_process_uses_the_interface_of_each_rail),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -78,10 +78,8 @@ static void test_each_network_gets_its_interface_name_and_driver(void **state)
 	ASSERT_EQ(x.n_rails, 2);
 	ASSERT_EQ(x.rails[0].conf.mtu, 4200);
 	ASSERT_STR_EQ(x.rails[1].conf.master, "ens2");
-	/*
-	 * The common coordinator is used for built-in networks that have none, never for networks
-	 * of other plugins.
-	 */
+	/* conf.coordinator applies to networks of a built-in link plugin that have no
+	 * coordinator of their own, never to networks of other plugins. */
 	assert_null(x.nics[0].conf);
 	ASSERT_EQ(x.nics[1].conf->host_table, 800);
 	ASSERT_EQ(x.nics[2].conf->host_table, 700);
@@ -113,7 +111,7 @@ static void test_keys_of_a_single_network_are_read(void **state)
 	ASSERT_EQ(x.rails[1].conf.mac.len, 0);
 }
 
-static void test_each_network_calls_its_own_ipam(void **state)
+static void test_each_network_calls_its_own_ipam_or_that_of_the_defaults(void **state)
 {
 	struct cni_ipam_call c;
 
@@ -344,7 +342,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_network_gets_its_interface_name_and_driver),
 		cmocka_unit_test(test_keys_of_a_single_network_are_read),
-		cmocka_unit_test(test_each_network_calls_its_own_ipam),
+		cmocka_unit_test(test_each_network_calls_its_own_ipam_or_that_of_the_defaults),
 		cmocka_unit_test(test_invalid_netconf_is_refused),
 		cmocka_unit_test(test_later_networks_get_no_mac_ip_or_gateway_args),
 		cmocka_unit_test(test_results_of_networks_are_merged),

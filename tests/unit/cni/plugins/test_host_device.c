@@ -93,7 +93,7 @@ static void test_moved_device_is_found_by_its_alias(void **state)
 	assert_false(host_device_is_moved(&l));
 }
 
-static void test_kernel_errors_have_hints(void **state)
+static void test_einval_of_the_kernel_has_a_hint(void **state)
 {
 	(void)state;
 	ASSERT_HAS(host_device_kind.hint(-EINVAL), "cannot leave");
@@ -141,7 +141,7 @@ static int read_device(const struct tree *t, const struct host_device_conf *c,
 	return host_device_read(&t->root, c, ret, &e);
 }
 
-static void test_device_is_found_in_sysfs_by_every_key(void **state)
+static void test_device_is_found_in_sysfs_by_pci_bus_id_device_id_and_kernelpath(void **state)
 {
 	static const struct host_device_conf all[] = {{.pci = "0000:5e:00.0"},
 						      {.id = "0000:5e:00.0"},
@@ -233,8 +233,9 @@ int main(void)
 		cmocka_unit_test(test_device_with_the_mac_is_selected),
 		cmocka_unit_test(test_device_left_by_a_deleted_namespace_is_selected),
 		cmocka_unit_test(test_moved_device_is_found_by_its_alias),
-		cmocka_unit_test(test_kernel_errors_have_hints),
-		cmocka_unit_test(test_device_is_found_in_sysfs_by_every_key),
+		cmocka_unit_test(test_einval_of_the_kernel_has_a_hint),
+		cmocka_unit_test(
+			test_device_is_found_in_sysfs_by_pci_bus_id_device_id_and_kernelpath),
 		cmocka_unit_test(test_virtio_and_auxiliary_devices_are_found_in_sysfs),
 		cmocka_unit_test(test_device_bound_to_a_dpdk_driver_is_detected),
 		cmocka_unit_test(test_missing_or_invalid_devices_are_refused),

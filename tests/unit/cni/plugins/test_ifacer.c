@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ifacer's decisions on plain structs, and its netlink messages, captured because this kernel may
- * support neither bonds nor VLAN interfaces.
- */
+/* ifacer's decisions on plain structs, and its netlink messages. The messages are only captured,
+ * because the kernel that runs the test may support neither bonds nor VLAN interfaces. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -113,7 +111,7 @@ static char *summary(const struct ifacer_conf *c)
 	return buf_take(&b);
 }
 
-static void test_bond_options_are_parsed_like_the_original(void **state)
+static void test_bond_options_are_parsed(void **state)
 {
 	static const char *const rows[][2] = {
 		{"", ""},
@@ -121,8 +119,8 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 		{" miimon = 100 ; up_delay=200;down_delay=300 ",
 		 "miimon=100 updelay=200 downdelay=300 "},
 		{"updelay=1;downdelay=2", "updelay=1 downdelay=2 "},
-		/* empty and malformed items are ignored in any position; the original fails on some
-		 * of them */
+		/* empty items, items that are not key=value and unknown options are ignored in
+		 * any position; the original fails on some of them */
 		{"miimon=100;;lacp_rate=1", "miimon=100 lacp_rate=1 "},
 		{";miimon=100;", "miimon=100 "},
 		{"nonsense;miimon=100", "miimon=100 "},
@@ -448,7 +446,8 @@ static void put_message(struct buf *b, const struct nlmsghdr *h)
 	buf_char(b, '\n');
 }
 
-/* All messages of a batch, as sent on the socket. */
+/* Returns all messages of a batch, captured as sent on the socket, as text with one line for
+ * each. */
 static char *sent(struct nl_batch *batch)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -572,7 +571,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_omitted_ifacer_settings_have_defaults),
 		cmocka_unit_test(test_bond_and_vlan_are_created_only_if_configured),
-		cmocka_unit_test(test_bond_options_are_parsed_like_the_original),
+		cmocka_unit_test(test_bond_options_are_parsed),
 		cmocka_unit_test(test_invalid_bond_options_are_refused),
 		cmocka_unit_test(test_vlan_interfaces_are_planned_on_their_master),
 		cmocka_unit_test(test_bonds_are_planned_with_their_ports),

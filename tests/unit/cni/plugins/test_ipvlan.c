@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ipvlan: netconf, requests to the kernel, CHECK. */
+/* The ipvlan plugin: its netconf, its master in a chain, CHECK, and hints for errors of the
+ * kernel. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -51,7 +52,8 @@ static void test_ipvlan_configuration_is_read(void **state)
 	const struct link low = {.name = "ens1", .mtu = 1500};
 
 	(void)state;
-	/* as in the original, MACs are ignored, and no MTU is too large */
+	/* as in the original, ipvlan ignores mac and does not limit the MTU to that of the
+	 * master */
 	assert_true(c.mtu == 4200 && c.in_container && !c.mac.len && c.ipvlan.mode == 1);
 	ASSERT_STR_EQ(c.master, "ens1");
 	assert_null(ipvlan_kind.fits);
@@ -116,7 +118,7 @@ static void test_ipvlan_check_compares_kind_and_mode(void **state)
 	ASSERT_HAS(e.text, "Error: Container interface net1 not of type ipvlan");
 }
 
-static void test_kernel_errors_have_hints(void **state)
+static void test_hint_depends_on_the_kernel_error(void **state)
 {
 	(void)state;
 	ASSERT_HAS(ipvlan_kind.hint(-EBUSY), "macvlans or ipvlans, not both");
@@ -130,7 +132,7 @@ int main(void)
 		cmocka_unit_test(test_ipvlan_configuration_is_read),
 		cmocka_unit_test(test_chained_ipvlan_uses_the_interface_of_prev_result_as_master),
 		cmocka_unit_test(test_ipvlan_check_compares_kind_and_mode),
-		cmocka_unit_test(test_kernel_errors_have_hints),
+		cmocka_unit_test(test_hint_depends_on_the_kernel_error),
 	};
 
 	return T_RUN(tests, NULL, rl_teardown);

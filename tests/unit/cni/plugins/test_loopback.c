@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loopback in process, and properties of every chained plugin. */
+/* The loopback plugin, run in the test's process; and the lookup and runtimeConfig of chained
+ * plugins. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static void test_runtime_config_is_limited_to_capabilities(void **state)
 	chained_close(&l);
 }
 
-static void test_loopback_is_set_up_and_down(void **state)
+static void test_add_sets_lo_up_and_undo_sets_it_down(void **state)
 {
 	auto_result struct cni_result r = {0};
 	struct chained_lab l;
@@ -112,7 +113,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chained_plugin_is_found_by_its_type),
 		cmocka_unit_test(test_runtime_config_is_limited_to_capabilities),
-		cmocka_unit_test(test_loopback_is_set_up_and_down),
+		cmocka_unit_test(test_add_sets_lo_up_and_undo_sets_it_down),
 		cmocka_unit_test(test_undo_leaves_a_loopback_that_was_up),
 		cmocka_unit_test(test_del_without_a_namespace_succeeds),
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The netconf of the macvlan plugin, and its checks. */
+/* The netconf of the macvlan plugin: defaults, modes, MAC, MTU, dns, and values that are
+ * refused. */
 #include "testlib.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbr's decisions on plain structs, its plan as text, and DEL. */
+/* The sbr plugin: configuration, plan (compared as text), rules that DEL deletes, CHECK, and ADD
+ * with its undo. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -268,7 +269,7 @@ static void test_multipath_route_moves_if_all_hops_are_on_the_interface(void **s
 	facts_done(&f);
 }
 
-/* --- addresses, rules of DEL --- */
+/* --- addresses that the plugin uses, rules that DEL deletes --- */
 
 static void test_addresses_of_an_interface_are_selected(void **state)
 {
@@ -384,7 +385,7 @@ static void test_sbr_configuration_is_read(void **state)
 	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
-/* --- in process: ADD and undo --- */
+/* --- ADD and undo, in the test's process --- */
 
 struct pod_state {
 	struct rule *rules;

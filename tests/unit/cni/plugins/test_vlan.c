@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vlan: netconf, requests to the kernel, CHECK. */
+/* The vlan plugin: its netconf, CHECK, and hints for errors of the kernel. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static void test_vlan_check_compares_kind_and_id(void **state)
 	ASSERT_HAS(e.text, "Error: Container interface net1 not of type vlan");
 }
 
-static void test_kernel_errors_have_hints(void **state)
+static void test_hint_depends_on_the_kernel_error(void **state)
 {
 	(void)state;
 	ASSERT_HAS(vlan_kind.hint(-EEXIST), "the node or a pod has");
@@ -73,7 +73,7 @@ int main(void)
 		cmocka_unit_test(test_vlan_configuration_is_read),
 		cmocka_unit_test(test_invalid_vlan_configuration_is_refused),
 		cmocka_unit_test(test_vlan_check_compares_kind_and_id),
-		cmocka_unit_test(test_kernel_errors_have_hints),
+		cmocka_unit_test(test_hint_depends_on_the_kernel_error),
 	};
 
 	return T_RUN(tests, NULL, rl_teardown);

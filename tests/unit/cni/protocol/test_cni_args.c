@@ -85,9 +85,6 @@ static void test_too_long_cni_args_are_refused(void **state)
 	buf_init(&keep, SIZE_MAX / 2);
 	memset(text, 'A', sizeof(text) - 1);
 	ASSERT_EQ(cni_args_parse(text, &a, &keep, &e), -E2BIG);
-	memset(text, ';', 60000);
-	text[60000] = '\0';
-	ASSERT_EQ(cni_args_parse(text, &a, &keep, &e), -EINVAL);
 }
 
 static void test_cni_error_codes_survive_wrapping(void **state)

@@ -75,8 +75,8 @@ static void reset(void)
 	calls = undone = fails = 0;
 }
 
-/* The variables are checked in the order of libcni. */
-static void test_missing_cni_variables_are_reported(void **state)
+/* The variables are checked in the order of pkg/skel, the main() of the original CNI plugins. */
+static void test_missing_and_invalid_cni_variables_are_reported(void **state)
 {
 	static const struct {
 		const char *env[8];
@@ -455,7 +455,7 @@ static void test_missing_root_directory_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_missing_cni_variables_are_reported),
+		cmocka_unit_test(test_missing_and_invalid_cni_variables_are_reported),
 		cmocka_unit_test(test_version_and_about_texts_are_printed),
 		cmocka_unit_test(test_invalid_network_configuration_is_refused),
 		cmocka_unit_test(test_cni_versions_the_plugin_does_not_support_are_refused),

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
-/* Removes the white space with which Go's MarshalIndent indents the result. */
+/* Removes the indentation of a printed result. */
 static void compact(struct buf *b)
 {
 	auto_json struct json_doc *d = NULL;

@@ -173,10 +173,9 @@ static struct admit_request request_from(const struct row *r)
 	};
 }
 
-/*
- * Calls the webhooks in the API server's order: first for a patch, then to validate the patched
- * object.
- */
+/* Calls the mutating webhook and then, as the API server does, the validating webhook with the
+ * patched object. In between, checks that the mutating webhook does not patch this object a
+ * second time. */
 static void review(struct row *r)
 {
 	struct admit_request q = request_from(r);
@@ -326,7 +325,7 @@ static void test_reviews_of_coordinators_match_the_cases_of_coordinators_yaml(vo
 	assert_true(run_table(MANIFESTS "coordinators.yaml") > 15);
 }
 
-static void test_cidr_label_replaces_characters_not_allowed_in_labels(void **state)
+static void test_cidr_label_has_hyphens_for_dots_colons_and_slashes(void **state)
 {
 	static const char *const pairs[][2] = {
 		{"10.6.0.0/16", "10-6-0-0-16"},
@@ -552,9 +551,9 @@ static int code_for(const char *user, const char *was, const char *is)
 	return code;
 }
 
-/* On API servers without admission policies the webhook limits what a stolen agent token can write
- * to pools. Other users are not restricted. */
-static void test_agent_may_only_write_its_annotations_of_pools(void **state)
+/* On API servers without admission policies the webhook limits what a stolen agent token can
+ * write to pools. These limits do not apply to other users. */
+static void test_agent_may_only_annotate_pools_and_create_application_pools(void **state)
 {
 	static const char agent[] = "system:serviceaccount:unirail:unirail-agent";
 	static const struct {
@@ -629,14 +628,14 @@ static void test_no_defaults_are_added_to_updates_by_agents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_agent_may_only_write_its_annotations_of_pools),
+		cmocka_unit_test(test_agent_may_only_annotate_pools_and_create_application_pools),
 		cmocka_unit_test(test_no_defaults_are_added_to_updates_by_agents),
 		cmocka_unit_test(test_reviews_of_pools_match_the_cases_of_pools_yaml),
 		cmocka_unit_test(test_reviews_of_subnets_match_the_cases_of_subnets_yaml),
 		cmocka_unit_test(test_reviews_of_reserved_ips_match_the_cases_of_reserved_yaml),
 		cmocka_unit_test(test_reviews_of_multusconfigs_match_the_cases_of_networks_yaml),
 		cmocka_unit_test(test_reviews_of_coordinators_match_the_cases_of_coordinators_yaml),
-		cmocka_unit_test(test_cidr_label_replaces_characters_not_allowed_in_labels),
+		cmocka_unit_test(test_cidr_label_has_hyphens_for_dots_colons_and_slashes),
 		cmocka_unit_test(test_growth_of_a_list_beyond_its_maximum_is_refused),
 		cmocka_unit_test(test_configurations_beyond_their_maximum_size_are_refused),
 		cmocka_unit_test(test_only_new_or_changed_ranges_need_a_range_lock),

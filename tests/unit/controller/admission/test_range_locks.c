@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of the ConfigMap unirail-claims (see range_locks.h). In the names of the tests, a
- * lock is a claim in this ConfigMap. tests/cluster/test_admission.py tests two replicas that
- * validate at the same time. */
+/* The text of the ConfigMap unirail-claims (see range_locks.h). In this file, a lock is a claim
+ * in this ConfigMap. tests/cluster/test_admission.py tests two replicas that validate at the
+ * same time. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -74,11 +74,9 @@ static void test_update_retains_labels_and_annotations(void **state)
 	range_locks_list_done(&list);
 }
 
-/*
- * The lock of 20,000 ranges is as long as the lock of one range, covers them all, and is identified
- * by its digest.
- */
-static void test_length_of_a_lock_is_constant(void **state)
+/* The lock of 20,000 ranges is short, too: instead of the ranges it has their first and last
+ * address, and a digest of subnet, ips and excludeIPs. */
+static void test_lock_of_many_ranges_is_short(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_json struct json_doc *object = NULL, *map = NULL;
@@ -112,9 +110,9 @@ static void test_length_of_a_lock_is_constant(void **state)
 	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
 }
 
-/* A lock that an earlier controller wrote has all ranges of the pool and no digest: the digest
- * is computed from these ranges. */
-static void test_lock_of_an_earlier_controller_is_read(void **state)
+/* A lock that an older version of the controller wrote has all ranges of the pool and no digest:
+ * the digest is computed from the spec in the lock. */
+static void test_lock_of_an_older_version_is_read(void **state)
 {
 	auto_json struct json_doc *map = t_json(
 		"{\"data\":{\"a\":\"{\\\"at\\\":1,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":{"
@@ -283,8 +281,8 @@ int main(void)
 		cmocka_unit_test(test_locks_are_dropped_after_their_maximum_age),
 		cmocka_unit_test(test_locks_of_a_long_list_are_dropped_earlier),
 		cmocka_unit_test(test_update_retains_labels_and_annotations),
-		cmocka_unit_test(test_length_of_a_lock_is_constant),
-		cmocka_unit_test(test_lock_of_an_earlier_controller_is_read),
+		cmocka_unit_test(test_lock_of_many_ranges_is_short),
+		cmocka_unit_test(test_lock_of_an_older_version_is_read),
 		cmocka_unit_test(test_full_list_of_locks_fits_into_a_configmap),
 		cmocka_unit_test(test_parsed_lock_has_the_length_of_its_text),
 		cmocka_unit_test(test_invalid_entries_of_the_configmap_are_skipped),

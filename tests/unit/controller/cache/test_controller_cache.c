@@ -56,7 +56,7 @@ static void test_only_needed_fields_are_cached(void **state)
 	       "\"annotations\":{\"cni.spidernet.io/rdma-resource-inject\":\"g\"}}}");
 }
 
-static void test_fields_of_wrong_type_are_cached_as_they_are(void **state)
+static void test_spec_and_status_of_wrong_type_are_cached_as_they_are(void **state)
 {
 	(void)state;
 	expect(CLUSTER_CACHE_NADS, "{}", "{\"metadata\":{}}");
@@ -88,7 +88,8 @@ static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 	"\"l\":\"1\"},\"annotations\":{\"multus.spidernet.io/cr-name\":\"m\",\"a\":\"1\"}},\"spec\":{"  \
 	"\"customCNI\":\"%s\"},\"status\":{\"nad\":\"m\"}}"
 
-/* If an object is too large, only its identity and status are stored. */
+/* Of an object that is too large, only identifying metadata, a few annotations and the status of
+ * a SpiderMultusConfig are stored. */
 static void test_large_object_is_cached_without_its_spec(void **state)
 {
 	struct cluster_cache_object v;
@@ -119,7 +120,7 @@ static void test_large_object_is_cached_without_its_spec(void **state)
 			    "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
 	free(text);
 	json_free(v.doc);
-	/* Pools have no size limit, because only administrators create them. */
+	/* Pools have no size limit, because tenants cannot write them. */
 	ASSERT_EQ(decoded(CLUSTER_CACHE_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
 	json_free(v.doc);
 }
@@ -158,7 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_needed_fields_are_cached),
-		cmocka_unit_test(test_fields_of_wrong_type_are_cached_as_they_are),
+		cmocka_unit_test(test_spec_and_status_of_wrong_type_are_cached_as_they_are),
 		cmocka_unit_test(test_large_object_is_cached_without_its_spec),
 		cmocka_unit_test(test_cache_is_limited_by_namespace_and_in_total),
 	};

@@ -129,8 +129,8 @@ static void test_cluster_cni_is_recognized_by_the_first_file_of_the_directory(vo
 		{"15-cilium.conf", "{\"name\":\"cilium\",\"type\":\"cilium-cni\"}", CIDR_CILIUM},
 		{"10-calico.conflist", "{\"name\":\"k8s-pod-network\"}", CIDR_CALICO},
 		{"01-broken.conf", "{", CIDR_CALICO},
-		/* Files of Multus and unirail are skipped, whatever their name: their content
-		 * decides. */
+		/* Configurations of Multus and unirail are recognized by their content, not by
+		 * the name of the file, and are skipped. */
 		{"00-other.conf", "{\"name\":\"multus-cni-network\",\"type\":\"multus\"}",
 		 CIDR_CALICO},
 		{"00-a.conflist", "{\"name\":\"unirail\",\"plugins\":[{\"type\":\"unirail-cni\"}]}",
@@ -166,10 +166,8 @@ static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cid
 	return type;
 }
 
-/*
- * A configuration that only root may read is an error: skipping it would select the network of the
- * next file.
- */
+/* A configuration that only root may read is an error, unless the agent has published the
+ * network's name: skipping the configuration would select the network of the next file. */
 static void test_unreadable_cni_file_is_an_error(void **state)
 {
 	const struct cidr_cni cni = {"/etc/cni/net.d", "/run/published"};
@@ -200,10 +198,9 @@ static void test_unreadable_cni_file_is_an_error(void **state)
 
 /* --- decision from all sources --- */
 
-/*
- * What each source returns: "pods;services"; "-": the object does not exist; "?": no response; "!":
- * access refused.
- */
+/* Response of each source: "pods;services", each a list of CIDRs separated by blanks; "-" or
+ * NULL: the object does not exist; "?": no response; "!": access refused. mode: Cilium's ipam
+ * mode. */
 struct cidr_texts {
 	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
 	const char *mode;

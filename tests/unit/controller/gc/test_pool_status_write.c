@@ -21,8 +21,8 @@ static void assert_text(struct records *r, size_t max, const char *want)
 	ASSERT_STR_EQ(text, want);
 }
 
-/* Keys are in byte order, as Go writes a map; without records the text is empty instead of "{}",
- * as in Spiderpool. */
+/* Keys are in byte order, as Go writes a map. Without records the text is "" (not "{}"), as in
+ * Spiderpool. */
 static void test_allocated_ips_are_written_in_the_format_of_spiderpool(void **state)
 {
 	struct records r = {0};
@@ -43,8 +43,8 @@ static void test_allocated_ips_are_written_in_the_format_of_spiderpool(void **st
 	records_done(&r);
 }
 
-/* 5,000 names of 253 characters would exceed the size of an object in etcd, so the text is limited;
- * without a maximum number of records (SIZE_MAX) it has all records. */
+/* 5,000 records with pod names of 253 characters exceed etcd's size limit for an object, so the
+ * last records are omitted, unless the maximum number of records is SIZE_MAX. */
 static void test_text_beyond_its_maximum_length_omits_the_last_records(void **state)
 {
 	char uid[37], name[254];

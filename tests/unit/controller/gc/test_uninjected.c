@@ -20,7 +20,7 @@ static unsigned int requests_of(const char *text)
 #define RDMA(v)	   "{\"cni.spidernet.io/rdma-resource-inject\":\"" v "\"}"
 #define NETWORK(v) "{\"cni.spidernet.io/network-resource-inject\":\"" v "\"}"
 
-static void test_annotation_of_the_pod_precedes_that_of_its_namespace(void **state)
+static void test_annotation_of_the_pod_precedes_the_same_annotation_of_its_namespace(void **state)
 {
 	static const struct {
 		const char *own, *ns;
@@ -51,7 +51,8 @@ static void test_annotation_of_the_pod_precedes_that_of_its_namespace(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_annotation_of_the_pod_precedes_that_of_its_namespace),
+		cmocka_unit_test(
+			test_annotation_of_the_pod_precedes_the_same_annotation_of_its_namespace),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -242,7 +242,7 @@ static const struct {
 	 POD(RDMA ":'bare'", C0),
 	 "[" MORE("[" NI("no-ipam", "net1") "]") "," RES("'x/vf':'1'") "]"},
 
-	/* with networks that the pod has already */
+	/* pods that already have a list of networks */
 	{.name = "a list of other networks is replaced, with a warning",
 	 NULL,
 	 NULL,
@@ -279,7 +279,7 @@ static const struct {
 	     "'spec':{'containers':[{'resources':{'limits':{'x/a':'1','x/b':1}}}]}"),
 	 "[]"},
 
-	/* with resources that the pod has already */
+	/* pods whose containers already have limits or requests */
 	{.name = "the resource is added to the container's other limits",
 	 NULL,
 	 NULL,

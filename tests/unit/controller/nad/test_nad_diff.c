@@ -39,10 +39,8 @@ static void expect(const char *annotations, const char *there, const char *patch
 static void test_nad_without_a_change_is_not_written(void **state)
 {
 	(void)state;
-	/*
-	 * Missing and empty annotations are equal: otherwise Spiderpool's controller would write
-	 * each minute.
-	 */
+	/* A NAD without annotations equals one with empty annotations, and is not written.
+	 * Spiderpool's controller writes such a NAD each minute. */
 	expect("", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
 	expect(",\"annotations\":{}", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
 	expect("", "\"metadata\":{" META ",\"annotations\":{}," OWNED "}," WRITTEN, NULL);

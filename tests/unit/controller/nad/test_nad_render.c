@@ -53,7 +53,7 @@ static void put(struct json_out *o, const char *key, const struct json *v)
 	jo_val(o, v, false);
 }
 
-/* The SpiderMultusConfig of the case `row`, as a GET returns it. */
+/* Returns the SpiderMultusConfig of the case `row`, and prints the name of the case. */
 static struct json_doc *object(const struct json *row)
 {
 	const char *name = json_string(json_get(row, "name"));

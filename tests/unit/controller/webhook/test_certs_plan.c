@@ -349,10 +349,8 @@ static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 	two_done(&t);
 }
 
-/*
- * The Secret of the CA is empty, or has another CA. This is detected when the CA must sign; the
- * served certificate stays trusted.
- */
+/* The CA's Secret is empty, or has another CA. certs_next() detects this, and the served
+ * certificate stays trusted. The controller reads the CA's Secret only when a write is due. */
 static void test_lost_or_replaced_ca_secret_is_detected(void **state)
 {
 	struct two t = split(now - 250 * DAY), other = split(now);

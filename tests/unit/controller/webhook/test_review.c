@@ -119,7 +119,7 @@ static void test_invalid_reviews_are_refused(void **state)
 		ASSERT_EQ_MSG(review_parse(&d, span_of(rows[i].text), &e), rows[i].code,
 			      "rows[%zu]", i);
 		if (!strstr(e.text, rows[i].expected))
-			fail_msg("'%s' is told as '%s'", rows[i].text, e.text);
+			fail_msg("'%s' is sent as '%s'", rows[i].text, e.text);
 	}
 }
 

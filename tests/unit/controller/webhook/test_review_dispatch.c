@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reviews over HTTP: each is dispatched to its handler; an invalid request gets a line of text. */
+/* Reviews over HTTP: each is dispatched to its handler; an invalid request with the token gets a
+ * line of text. */
 #include "testlib.h"
 
 #include <poll.h>
@@ -158,7 +159,7 @@ static void test_requests_without_a_review_are_refused(void **state)
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
 	al_expect(&il_lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
 	al_expect(&il_lab, "GET", TOKEN "/validate-thing", NULL, 405, "expected POST\n");
-	/* Without the token every path gets the same response. */
+	/* Without the token every path except /webhook-health-check gets the same response. */
 	al_expect(&il_lab, "POST", "/validate-thing", "{}", 404, "");
 	al_expect(&il_lab, "GET", "/", NULL, 404, "");
 	al_expect(&il_lab, "POST", "/01234/validate-thing", "{}", 404, "");
@@ -173,7 +174,7 @@ static void test_requests_without_a_review_are_refused(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
-/* A review so long that a child process tries it first. */
+/* Returns a review longer than 32 KiB, which a child process decides first (trials.h). */
 static char *long_review(const char *name)
 {
 	auto_free char *pad = xcalloc(1, 40001);

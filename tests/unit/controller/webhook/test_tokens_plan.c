@@ -97,7 +97,7 @@ static void test_tokens_are_written_and_read(void **state)
 	ASSERT_EQ(back.n, 2);
 }
 
-static void test_token_matches_only_its_exact_path(void **state)
+static void test_token_matches_only_paths_that_begin_with_it(void **state)
 {
 	struct tokens_set s = {0};
 	auto_free char *path = NULL;
@@ -122,7 +122,7 @@ int main(void)
 		cmocka_unit_test(test_registered_token_is_accepted_throughout_a_rotation),
 		cmocka_unit_test(test_old_token_stays_while_the_new_token_is_unregistered),
 		cmocka_unit_test(test_tokens_are_written_and_read),
-		cmocka_unit_test(test_token_matches_only_its_exact_path),
+		cmocka_unit_test(test_token_matches_only_paths_that_begin_with_it),
 	};
 
 	return T_RUN(tests, NULL, NULL);

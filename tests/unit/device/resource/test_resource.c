@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of recorded hosts: soft-RoCE, VFs in pods, limits, the sample configurations, rails. */
+/* Resources of recorded and constructed hosts: soft-RoCE, VFs in pods, limits, the sample
+ * configurations, rails. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -153,7 +154,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 	}
 }
 
-static void test_sample_configurations_select_the_documented_number_of_resources(void **state)
+static void test_sample_configurations_define_the_documented_number_of_resources(void **state)
 {
 	static const struct {
 		const char *name;
@@ -212,7 +213,7 @@ int main(void)
 		cmocka_unit_test(test_vf_in_a_pod_stays_in_its_resource),
 		cmocka_unit_test(test_resources_and_messages_beyond_their_limits_are_omitted),
 		cmocka_unit_test(
-			test_sample_configurations_select_the_documented_number_of_resources),
+			test_sample_configurations_define_the_documented_number_of_resources),
 		cmocka_unit_test(test_rails_near_gpus_are_numbered_before_storage_nics),
 	};
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tests/resources: configurations on recorded hosts. NAME.json is the case, NAME.expected the
- * expected text: resources with their devices, the response to Allocate for the first two devices
- * of each, and the messages. EXPECTED=write writes the expected files again; review them before the
- * commit.
+ * expected text: resources with the number and the first six of their devices, the response to
+ * Allocate for the first two devices of each, and the messages. EXPECTED=write writes the expected
+ * files again; review them before the commit.
  */
 #include "host_lab.h"
 

@@ -35,7 +35,8 @@ static void test_pf_name_ranges_select_vfs(void **state)
 	range("", "pf0", 0, 0, false, false);
 }
 
-/* With several selector objects the reported text is that of the selector that matched most. */
+/* If no selector object matches, the reported text is that of the object that meets the most
+ * conditions. */
 static void test_reason_of_the_best_matching_selector_is_reported(void **state)
 {
 	const char *intel[] = {"8086"}, *mlx[] = {"15b3"}, *drivers[] = {"vfio-pci"};

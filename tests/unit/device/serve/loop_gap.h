@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_LOOP_GAP_H
 
 /*
- * Runs a loop for a number of timer ticks, and measures the longest time between two ticks: how
- * long a callback delayed the loop. The time that the process waited for a CPU is not counted, so
- * that the load of the machine does not matter.
+ * Runs a loop for a number of timer ticks, and measures the longest time between two ticks. No
+ * callback delayed the loop for longer than this. The time that the process waited for a CPU is not
+ * counted, so that the load of the machine does not matter.
  */
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static inline int64_t loop_gap_now_ms(void)
 }
 
 /* Waits until all killed children have ended and reaps them, since a killed child that waits for
- * a CPU outlives child_cancel(). */
+ * a CPU may outlive child_cancel(). */
 static inline void loop_gap_reap(void)
 {
 	while (waitpid(-1, NULL, 0) > 0)

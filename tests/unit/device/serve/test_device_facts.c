@@ -130,7 +130,8 @@ static void test_facts_reported_by_the_child_apply_at_the_next_scan(void **state
 
 /* An HCA has no RDMA device while its driver resets it, and the driver does not answer for
  * seconds. */
-static void test_blocked_driver_delays_neither_the_loop_nor_other_devices(void **state)
+static void
+test_blocked_driver_does_not_delay_the_loop_and_its_hca_stays_an_rdma_device(void **state)
 {
 	struct lab l;
 
@@ -146,12 +147,13 @@ static void test_blocked_driver_delays_neither_the_loop_nor_other_devices(void *
 	l.v[1].n_rdma = 0;
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && !l.v[0].rdma_enabled);
-	/* The child timed out at device 1. The answer that it wrote before, for device 0, is
-	 * applied. */
+	/* The running child does not request the attributes of device 1, which had an RDMA
+	 * device when the child started. Its answer for device 0 is applied. */
 	until_changes(&l, 2);
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && l.v[0].rdma_enabled);
-	/* The blocked child was killed, so the next one can start. */
+	/* The next child blocked at device 1, was killed at its timeout and has ended, so
+	 * another child can start. */
 	until_changes(&l, 3);
 	assert_true(l.gap.gap_ms < TIMEOUT_MS);
 	apply(&l);
@@ -203,7 +205,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_facts_reported_by_the_child_apply_at_the_next_scan),
-		cmocka_unit_test(test_blocked_driver_delays_neither_the_loop_nor_other_devices),
+		cmocka_unit_test(
+			test_blocked_driver_does_not_delay_the_loop_and_its_hca_stays_an_rdma_device),
 		cmocka_unit_test(test_device_added_during_a_request_is_in_the_next_request),
 		cmocka_unit_test(test_no_child_starts_without_a_device_that_needs_devlink),
 	};

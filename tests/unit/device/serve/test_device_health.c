@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices are unhealthy: one case for each rule of device/serve/health.h. */
+/* Which devices are unhealthy, by the rules of device/serve/health.h. */
 #include "testlib.h"
 
 #include <stdio.h>

@@ -99,7 +99,7 @@ static void on_devices(void *arg)
 	(void)arg;
 }
 
-/* The load of the agent's loop: reads the reports at each tick. */
+/* The work of the agent's loop, called at each tick: reads the reports. */
 static void read_reports(void *arg)
 {
 	struct lab *l = arg;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The generated CNI configuration: which network it wraps, when it is written, and that files of
- * others stay.
- */
+/* The generated CNI configuration: which network it wraps, when it is written, and that files of
+ * other programs are not changed. */
 #include "host_lab.h"
 
 #include <stdio.h>
@@ -134,7 +132,7 @@ static void test_first_cni_network_is_wrapped(void **state)
 	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
 	ASSERT_EQ(file_lstat(&l->host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
 	ASSERT_EQ(st.st_mode & 0777, 0600);
-	/* The cluster's network is replaced by another one; finally all networks are removed. */
+	/* A network that sorts before the wrapped one is added; then the networks are removed. */
 	put(l, "08-cilium.conflist",
 	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
 	step(l);
@@ -251,7 +249,7 @@ static void test_configuration_written_by_hand_is_used(void **state)
 	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_WRITTEN);
 	assert_false(is_there(l, CNI_CONFIG_NAME));
 	ASSERT_STR_EQ(l->said, "");
-	/* A file written by hand under unirail's name is used as well. */
+	/* A file written by hand under the name of the generated file is used as well. */
 	file_remove(&l->host.root, DIR "/05-unirail.conflist", NULL);
 	put(l, CNI_CONFIG_NAME, hand);
 	step(l);

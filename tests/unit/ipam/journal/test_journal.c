@@ -110,7 +110,7 @@ static const struct lease *find(const struct journal *j, const char *ip)
 	return lease_find(&j->leases, &a);
 }
 
-/* Values of `xxhsum -H1`, and of the specification. */
+/* The expected values are those that `xxhsum -H1` prints. */
 static void test_xxh64_of_known_texts_is_computed(void **state)
 {
 	const char *text = "Nobody inspects the spammish repetition";
@@ -516,7 +516,7 @@ static void test_journal_of_a_killed_rewrite_is_accepted(void **state)
 	}
 }
 
-/* An earlier release wrote the header; the first change adds the anchor. */
+/* An earlier release wrote the header; opening the journal for writing adds the anchor. */
 static void test_journal_of_an_earlier_release_is_read(void **state)
 {
 	static const char header[] = "unirail-journal 1 base=0";
@@ -710,7 +710,8 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 			fail_msg("release of address %zu of %zu failed: %s", i, allocated, e.text);
 		journal_close(&j);
 	}
-	/* Retried allocations fail again, and use no space that is reserved for releases. */
+	/* Further allocations succeed until only the space reserved for releases is left, then
+	 * fail. */
 	for (int i = 0; i < 1000; i++) {
 		open_journal(&j);
 		l = used("10.8.8.8/16", "a-container-of-some-length-0123456789", "net1");

@@ -47,7 +47,7 @@ static void assert_ips(const struct ip_set *s, const char *text)
 	buf_done(&b);
 }
 
-static void test_every_key_of_a_pool_file_is_read(void **state)
+static void test_keys_of_a_pool_file_are_read(void **state)
 {
 	struct pool_set s;
 	const struct pool *p;
@@ -441,7 +441,7 @@ static void test_wildcards_match_like_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_every_key_of_a_pool_file_is_read),
+		CASE(test_keys_of_a_pool_file_are_read),
 		CASE(test_omitted_pool_keys_have_defaults),
 		CASE(test_missing_pool_directory_is_an_empty_set),
 		CASE(test_host_bits_of_a_subnet_are_cleared),

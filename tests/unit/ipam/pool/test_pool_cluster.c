@@ -126,7 +126,7 @@ static void test_every_field_of_a_pool_object_is_read(void **state)
 	assert_true(p->is_default && p->disabled && p->shared);
 	assert_true(p->pod_affinity.given && p->node_affinity.given);
 	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
-	/* a pool of a single node has one block, the whole subnet */
+	/* only node n1 may use the pool, so the whole subnet is one block */
 	ASSERT_EQ(p->cut.prefix, 24);
 }
 
@@ -198,11 +198,9 @@ static void test_younger_of_overlapping_pools_is_skipped(void **state)
 	assert_ips(&get("z")->usable, "10.6.0.10-10.6.0.19");
 }
 
-/*
- * The conflict may result from a change of the older pool: neither pool allocates addresses that
- * both have.
- */
-static void test_addresses_in_two_pools_are_excluded_from_both(void **state)
+/* The older pool was changed after its creation (generation 2), so the change may have caused
+ * the conflict: neither pool allocates an address that both have. */
+static void test_addresses_of_a_younger_pool_are_excluded_from_a_changed_older_pool(void **state)
 {
 	(void)state;
 	pool_at("old", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
@@ -447,7 +445,7 @@ int main(void)
 		TEST(test_pools_are_in_natural_order_of_names),
 		TEST(test_invalid_pools_do_not_affect_other_pools),
 		TEST(test_younger_of_overlapping_pools_is_skipped),
-		TEST(test_addresses_in_two_pools_are_excluded_from_both),
+		TEST(test_addresses_of_a_younger_pool_are_excluded_from_a_changed_older_pool),
 		TEST(test_invalid_pool_still_owns_its_addresses),
 		TEST(test_reserved_addresses_are_not_usable),
 		TEST(test_pool_being_deleted_is_terminating),

@@ -204,7 +204,7 @@ static void test_unknown_pool_is_refused_with_a_suggestion(void **state)
 	assert_refused(&a, 1, ERR_CONF, "failed to match wildcard: IPv4 PoolName pattern '[]x]'");
 }
 
-/* Each wildcard is compared with all pools, so their number is limited. */
+/* Each wildcard is compared with all pools, so the number of wildcards is limited. */
 static void test_too_many_wildcards_are_refused(void **state)
 {
 	const char *names[66] = {0};
@@ -324,10 +324,8 @@ static void test_released_address_waits_for_the_reuse_delay(void **state)
 	assert_pick(&a, "10.0.0.2");
 	lease("10.0.0.1", LEASE_FREE, NOW - 60000, "", "");
 	assert_pick(&a, "10.0.0.1");
-	/*
-	 * No other address is free: the address released longest ago is used before any backup
-	 * pool.
-	 */
+	/* If pool 'a' has no free address, its address that was released longest ago is used
+	 * before any address of pool 'b'. */
 	lease("10.0.0.1", LEASE_FREE, NOW - 10, "", "");
 	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
 	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
@@ -431,8 +429,8 @@ static void test_sticky_address_is_selected_for_its_pod(void **state)
 	/* An address that is retained for another pod is skipped. */
 	a.owner.pod_name = "web-2";
 	assert_pick(&a, "10.0.0.2");
-	/* The same decision releases the pod's retained address if the pod no longer retains
-	 * addresses, or if the request does not list the address's pool. */
+	/* The decision that allocates another address also releases the pod's retained address,
+	 * if the request is not sticky or does not list the pool of the retained address. */
 	a.owner.pod_name = "web-1";
 	a.sticky = false;
 	d = decide(&a, 1);
@@ -561,7 +559,7 @@ static void assert_away(const struct ip_request *a, const char *want)
 	free(l.v);
 }
 
-/* Addresses allocated before the adoption are allocated to their owners only. */
+/* An adopted address is allocated only to the pod that its record names. */
 static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s")), two[2];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Links: recorded lists, what this kernel creates for every member of a spec or a change, and the
- * messages for kinds that this kernel may lack.
- */
+/* Links: recorded lists, links that this kernel creates and changes, and the messages for kinds
+ * that this kernel may lack. */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -126,9 +124,8 @@ static void test_link_is_found_by_name_or_index(void **state)
 
 /* --- creation by this kernel --- */
 
-/*
- * A rail is created by the host's socket directly in the pod's namespace, complete in one message.
- */
+/* The host's socket creates a macvlan link directly in the pod's namespace; one message sets all
+ * its attributes. */
 static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -247,8 +244,9 @@ static void test_veth_is_created_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The message that creates the pair also sets the peer up, because link_add() makes the peer the
- * outer end: a second message would not reach the peer's namespace. */
+/* The message that creates the pair also sets the peer up: link_add() describes the peer in the
+ * message itself and the link in VETH_INFO_PEER. A second message would not reach the peer's
+ * namespace. */
 static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -441,7 +439,7 @@ static char *devconf(int ns, const char *key)
 	return value;
 }
 
-static void test_every_change_of_a_link_is_applied(void **state)
+static void test_changes_of_a_link_in_one_message_are_applied(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -594,7 +592,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_link_specs_are_refused),
 		cmocka_unit_test(test_group_zero_is_never_deleted),
 		cmocka_unit_test(test_ipvlan_and_vlan_messages_have_mode_and_id),
-		cmocka_unit_test(test_every_change_of_a_link_is_applied),
+		cmocka_unit_test(test_changes_of_a_link_in_one_message_are_applied),
 		cmocka_unit_test(test_link_is_moved_to_another_namespace),
 		cmocka_unit_test(test_error_names_the_refused_change_of_a_link),
 		cmocka_unit_test(test_random_macs_are_local_unicast),

@@ -237,7 +237,8 @@ static void use_check(struct nl_wire *w)
 	agreed += nft_reply_marks_check(w, "veth0", 1, NULL) == 1;
 }
 
-/* The check accepts only dumps in which the mutation changed an ignored attribute (a handle). */
+/* The check accepts only dumps in which the mutation changed nothing that the check compares:
+ * nothing at all, or an ignored attribute such as a handle. */
 static void test_mutated_rule_dumps_do_not_crash(void **state)
 {
 	(void)state;

@@ -173,7 +173,7 @@ static size_t count(struct routed *r, int family, uint32_t table)
 	return n;
 }
 
-static void test_every_member_of_a_route_is_set(void **state)
+static void test_added_route_is_listed_with_its_members(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "10.99.0.1", r->one, 70000), out;
@@ -357,7 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded_route_dump_is_decoded),
 		cmocka_unit_test(test_mutated_route_dumps_do_not_crash),
-		cmocka_unit_test_setup_teardown(test_every_member_of_a_route_is_set, setup,
+		cmocka_unit_test_setup_teardown(test_added_route_is_listed_with_its_members, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_omitted_members_of_a_route_have_defaults,
 						setup, teardown),

@@ -88,12 +88,12 @@ static void test_mutated_rule_dumps_do_not_crash(void **state)
 	kern_mutate("rule_list.nl", 3000, use_list);
 }
 
-static void test_equality_of_rules_ignores_unset_members(void **state)
+static void test_equality_of_rules_ignores_an_unset_priority_or_protocol(void **state)
 {
 	struct rule a = from("10.1.0.2/24", 101), b = from("10.1.0.9/24", 101);
 
 	(void)state;
-	assert_true(rule_eq(&a, &b)); /* the kernel clears host bits */
+	assert_true(rule_eq(&a, &b)); /* the kernel ignores host bits */
 	b.action = LOOKUP;
 	assert_true(rule_eq(&a, &b));
 	a.protocol = 3;
@@ -313,7 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded_rule_dump_is_decoded),
 		cmocka_unit_test(test_mutated_rule_dumps_do_not_crash),
-		cmocka_unit_test(test_equality_of_rules_ignores_unset_members),
+		cmocka_unit_test(test_equality_of_rules_ignores_an_unset_priority_or_protocol),
 		cmocka_unit_test(test_added_rules_are_listed_until_deleted),
 		cmocka_unit_test(test_existing_rule_is_an_error_without_nl_ok_exist),
 		cmocka_unit_test(test_rule_of_priority_zero_is_added),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VFs configured by their PF, with recordings of tests/replay/make_vf.py. */
+/* VFs listed and configured through their PF's link. tests/replay/make_vf.py composes the
+ * replayed files. */
 #include "kern_lab.h"
 
 #include <errno.h>

@@ -65,7 +65,7 @@ static void test_batch_continues_after_a_failed_message(void **state)
 	kern_close(&l);
 }
 
-/* The batch takes several sends, and its acks exceed a small receive buffer. */
+/* The batch is sent in several parts; the acks of a part are read before the next part is sent. */
 static void test_batch_of_300_messages_gets_all_acks(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -188,7 +188,7 @@ static void test_deleting_missing_objects_is_tolerated(void **state)
 	kern_close(&l);
 }
 
-static void test_netlink_errors_have_a_kind_and_a_hint(void **state)
+static void test_code_of_a_netlink_error_decides_its_kind_and_text(void **state)
 {
 	static const struct {
 		int code;
@@ -515,7 +515,7 @@ static int refuse(void *msg, void *arg)
 }
 
 /* After an error of a callback the rest of the dump does not affect the next request. */
-static void test_dump_ends_when_its_callback_fails(void **state)
+static void test_rest_of_a_dump_is_discarded_when_its_callback_fails(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int n = 0;
@@ -584,7 +584,7 @@ int main(void)
 		cmocka_unit_test(test_too_small_buffer_grows),
 		cmocka_unit_test(test_batch_with_an_invalid_name_is_not_sent),
 		cmocka_unit_test(test_deleting_missing_objects_is_tolerated),
-		cmocka_unit_test(test_netlink_errors_have_a_kind_and_a_hint),
+		cmocka_unit_test(test_code_of_a_netlink_error_decides_its_kind_and_text),
 		cmocka_unit_test(test_error_without_privilege_names_the_capability),
 		cmocka_unit_test(test_socket_stays_in_the_namespace_it_was_opened_in),
 		cmocka_unit_test(test_reopened_socket_is_in_the_requested_namespace),
@@ -597,7 +597,7 @@ int main(void)
 		cmocka_unit_test(test_replay_without_an_answer_times_out),
 		cmocka_unit_test(test_interrupted_dump_is_repeated),
 		cmocka_unit_test(test_dump_interrupted_each_time_is_an_error),
-		cmocka_unit_test(test_dump_ends_when_its_callback_fails),
+		cmocka_unit_test(test_rest_of_a_dump_is_discarded_when_its_callback_fails),
 		cmocka_unit_test(test_malformed_answers_are_errors),
 		cmocka_unit_test(test_mutated_acks_do_not_crash),
 	};

@@ -41,8 +41,8 @@ static void use(struct nl_wire *w)
 		devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, NULL);
 }
 
-/* The recorded device reports versions of several components, and for fw.app.name both a running
- * and a stored version. */
+/* The device in devlink_info.nl reports running versions of several components, and for
+ * fw.app.name also a stored version. */
 static void test_running_versions_and_parameters_are_read(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("devlink_info.nl");

@@ -32,7 +32,7 @@ static void test_link_type_is_read_and_stored(void **state)
 	ASSERT_EQ(t, FWCTL_LINK_IB);
 }
 
-static void test_failures_of_the_firmware_are_reported(void **state)
+static void test_failures_of_firmware_and_driver_are_reported(void **state)
 {
 	struct fwctl_card c = {.stored = {0, 0x4}, .running = {0, 0x4}};
 	struct fwctl f = fwctl_card_open(&c);
@@ -103,7 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_link_type_is_read_and_stored),
-		cmocka_unit_test(test_failures_of_the_firmware_are_reported),
+		cmocka_unit_test(test_failures_of_firmware_and_driver_are_reported),
 		cmocka_unit_test(test_ecn_is_switched_for_one_priority),
 		cmocka_unit_test(test_fwctl_device_of_a_function_is_opened),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI functions of recorded hosts in tests/hosts/, read from sysfs. */
+/* PCI functions, read from the sysfs files of hosts in tests/hosts/. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -216,8 +216,8 @@ static void test_driver_is_bound_and_unbound(void **state)
 	ASSERT_EQ(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
 	host_read(&h, "/sys/bus/pci/drivers/igbvf/unbind", line, sizeof(line));
 	ASSERT_STR_EQ(line, "0000:01:10.0");
-	/* No kernel acts on writes to drivers_probe in this recorded tree, so no driver binds:
-	 * pci_rebind() must remove driver_override again. */
+	/* No kernel acts on a write to drivers_probe in this unpacked tree, so no driver binds:
+	 * pci_rebind() must clear driver_override again. */
 	ASSERT_EQ(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
 	HAS("intel_iommu=on");
 	host_read(&h, "/sys/bus/pci/drivers_probe", line, sizeof(line));

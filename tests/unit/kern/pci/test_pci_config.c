@@ -116,7 +116,7 @@ static void test_missing_and_circular_capabilities_are_reported(void **state)
 	space(p);
 	put(&h, p, 64); /* the part that users other than root can read */
 	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), -EACCES);
-	put(&h, p, 256); /* PCI, not PCI Express */
+	put(&h, p, 256); /* conventional PCI: no extended configuration space */
 	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 0);
 	ASSERT_EQ(pci_acs_set(&h.root, PORT, 0, &e), -EOPNOTSUPP);
 	put(&h, p, 20);

@@ -222,10 +222,8 @@ static void test_malformed_ndp_messages_are_refused(void **state)
 	ASSERT_EQ(m.type, 7);
 }
 
-/*
- * RFC 4861 7.1.1: a solicitation from :: has no source address option, and is sent to the target's
- * multicast group.
- */
+/* RFC 4861 7.1.1: a solicitation from :: has no source link-layer address option, and its
+ * destination is a solicited-node multicast address. */
 static void test_malformed_ndp_probes_are_refused(void **state)
 {
 	struct ipaddr a = t_ip("fd00::2"), group = t_ip("ff02::1");

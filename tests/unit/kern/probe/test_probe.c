@@ -309,7 +309,7 @@ static void in_background(struct lab *lab, enum act act, const char *address, in
 	}
 }
 
-/* --- the tests: first IPv4, then IPv6 where they differ --- */
+/* --- the tests; an IPv6 test follows its IPv4 counterpart --- */
 
 static void test_unused_address_has_no_conflict(void **state)
 {
@@ -462,7 +462,7 @@ static void test_silent_gateway_is_unreachable(void **state)
 	expect_text(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
 
-/* The other rail's gateway never replies; this has no effect on the first rail. */
+/* The gateway of rail r1 never replies; this has no effect on rail r0. */
 static void test_gateway_that_replies_late_is_reachable(void **state)
 {
 	static const struct probe_limits slow = {
@@ -480,7 +480,8 @@ static void test_gateway_that_replies_late_is_reachable(void **state)
 	expect(&p[1], PROBE_UNREACHABLE);
 }
 
-/* The kernel reports carrier from a work queue, up to a second later. */
+/* Waits until the link's operstate is UP. The kernel sets it from a work queue, up to a second
+ * after the link has its carrier. */
 static void wait_for_link(struct nl_wire *w, const char *name)
 {
 	enum { IF_OPER_UP = 6 };
@@ -583,7 +584,7 @@ static void test_probe_rounds_share_their_time_limits(void **state)
 	}
 	assert_false(probe_round_left(&r));
 	assert_true(r.limits.carrier_ms < quick.carrier_ms - 500);
-	/* Rounds are left, but the time has expired. */
+	/* Rounds are left, but the remaining 100 ms are too short for one. */
 	r = (struct probe_rounds){.limits = quick, .left = 3, .end_ms = now_mono_ms() + 100};
 	assert_false(probe_round_left(&r));
 }
@@ -643,7 +644,7 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	expect(&p[2], PROBE_NONE);
 }
 
-/* Packets that p0 receives for an address that r0 announces. */
+/* A listener on p0 for packets about one address. */
 struct listener {
 	struct packet_link link;
 	struct probe_ears ears;
@@ -679,7 +680,7 @@ static enum probe_saw overheard(struct listener *l, struct mac *owner)
 }
 
 /* Spiderpool announced all addresses of the pod on each of its links. */
-static void test_addresses_are_announced_on_their_link_only(void **state)
+static void test_addresses_are_announced_on_their_link(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -725,7 +726,7 @@ int main(void)
 		T(test_probe_rounds_share_their_time_limits),
 		T(test_reply_of_another_rail_of_the_pod_is_no_conflict),
 		T(test_probes_that_cannot_be_sent_are_errors),
-		T(test_addresses_are_announced_on_their_link_only),
+		T(test_addresses_are_announced_on_their_link),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays recordings of hosts with RDMA devices, because the tests run on hosts without. */
+/* Replays composed netlink answers about RDMA devices, because the tests run on hosts without
+ * such devices. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static size_t replay(const char *file, struct rdma_dev **list)
 	return n;
 }
 
-static void test_recording_of_eight_hcas_is_decoded(void **state)
+static void test_replay_of_eight_hcas_is_decoded(void **state)
 {
 	auto_free struct rdma_dev *list = NULL;
 	char name[32];
@@ -59,7 +60,7 @@ static void test_recording_of_eight_hcas_is_decoded(void **state)
 	ASSERT_EQ(list[0].ports[1].port, 0);
 }
 
-static void test_recording_of_soft_roce_is_decoded(void **state)
+static void test_replay_of_soft_roce_is_decoded(void **state)
 {
 	auto_free struct rdma_dev *list = NULL;
 
@@ -196,8 +197,8 @@ static void test_incomplete_entries_are_skipped_and_a_netlink_error_is_returned(
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_recording_of_eight_hcas_is_decoded),
-		cmocka_unit_test(test_recording_of_soft_roce_is_decoded),
+		cmocka_unit_test(test_replay_of_eight_hcas_is_decoded),
+		cmocka_unit_test(test_replay_of_soft_roce_is_decoded),
 		cmocka_unit_test(test_reason_for_a_device_without_verbs_is_named),
 		cmocka_unit_test(test_device_fields_missing_in_netlink_are_read_from_sysfs),
 		cmocka_unit_test(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of RDMA devices, their resources and their events, replayed. */
+/* Changes of RDMA devices and lists of their resources, replayed; decoding of RDMA events. */
 #include "kern_lab.h"
 
 #include <errno.h>

@@ -66,7 +66,8 @@ static void test_netns_leave_returns_to_the_previous_namespace(void **state)
 	ASSERT_EQ(v.origin, -1);
 }
 
-/* The error texts are those of the CNI plugins, because users search for them. */
+/* The texts "failed to Statfs" and "unknown FS magic" are those of the CNI plugins, because
+ * users search for them. */
 static void test_invalid_namespace_paths_are_refused(void **state)
 {
 	char dir[T_DIR_MAX], path[64], expected[256];

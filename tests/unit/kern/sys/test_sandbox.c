@@ -262,7 +262,8 @@ static void test_system_calls_that_a_mode_does_not_need_are_refused(void **state
 
 		place_make(&p);
 		ASSERT_EQ_MSG(in_child(modes[i], &p, said, sizeof(said)), 0, "modes[%zu]", i);
-		/* Each refused call is logged once, with its name. */
+		/* A call that is refused several times, here socket(), is logged once, with its
+		 * name. */
 		first = strstr(said, "call=socket ");
 		assert_non_null(first);
 		assert_null(strstr(first + 1, "call=socket "));

@@ -46,7 +46,7 @@ static void test_sysctl_is_set_in_the_entered_namespace(void **state)
 	kern_close(&l);
 }
 
-static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
+static void test_invalid_sysctl_keys_are_refused(void **state)
 {
 	static const char *const keys[] = {"",
 					   "/net/ipv4/ip_forward",
@@ -103,7 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sysctl_is_set_in_the_entered_namespace),
-		cmocka_unit_test(test_sysctl_keys_outside_of_proc_sys_are_refused),
+		cmocka_unit_test(test_invalid_sysctl_keys_are_refused),
 		cmocka_unit_test(test_sysctl_is_written_only_if_different),
 	};
 

@@ -178,7 +178,7 @@ static void test_unary_call_is_answered_in_pieces_of_any_size(void **state)
 		ASSERT_EQ(l->seen.calls, 1);
 		assert_true(holds(l, HEAD_1));
 		assert_true(holds(l, "0000050000000000010000000000"));
-		/* grpc-status 0, grpc-message "", as grpc-go encodes them */
+		/* the name grpc-status, in the encoding that grpc-go uses too */
 		assert_true(holds(l, "40889acac8b21234da8f"));
 		ASSERT_EQ(grpc_session_calls(l->s), 0);
 	}
@@ -417,7 +417,8 @@ static void test_floods_of_frames_end_the_connection(void **state)
 	}
 }
 
-/* The frames that grpc-go sends beside its calls never exceed the limit. */
+/* The PING and WINDOW_UPDATE frames that grpc-go sends with each call never exceed the server's
+ * limit. */
 static void test_20000_calls_of_a_client_are_no_flood(void **state)
 {
 	struct lab *l = *state;

@@ -260,7 +260,7 @@ static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 	ASSERT_EQ(il_records(&w.lab, "cooldown"), 1);
 }
 
-static void test_status_reports_exhausted_pools(void **state)
+static void test_status_reports_exhausted_or_invalid_pools_and_an_unreadable_journal(void **state)
 {
 	struct invocation v = call("STATUS", CONF("1.1.0", RAIL0)),
 			  add = call("ADD", CONF("1.1.0", RAIL0));
@@ -581,7 +581,7 @@ int main(void)
 		CASE(test_unwritable_log_file_is_ignored),
 		CASE(test_requested_address_is_allocated_or_refused),
 		CASE(test_gc_releases_addresses_of_invalid_attachments),
-		CASE(test_status_reports_exhausted_pools),
+		CASE(test_status_reports_exhausted_or_invalid_pools_and_an_unreadable_journal),
 		CASE(test_conflicting_addresses_are_quarantined),
 		CASE(test_add_fails_after_three_conflicts),
 		CASE(test_unreachable_gateway_fails_the_add),

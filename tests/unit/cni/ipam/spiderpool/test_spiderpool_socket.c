@@ -248,7 +248,7 @@ static void test_unirails_agent_allocates_for_all_rails(void **state)
 	many_done(&m);
 }
 
-static void test_failed_rail_releases_the_addresses_of_all_rails(void **state)
+static void test_failed_rail_leaves_no_address_allocated(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B),
@@ -265,7 +265,8 @@ static void test_failed_rail_releases_the_addresses_of_all_rails(void **state)
 	many_done(&m);
 }
 
-/* Rails of a local store and of an agent in one pod: a failure of either leaves no address. */
+/* One pod has a rail of a local store and rails of an agent: a failure at the agent leaves no
+ * address. */
 static void test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address(void **state)
 {
 	static const char direct[] =
@@ -482,7 +483,7 @@ int main(void)
 		TEST(test_errors_of_the_agent_retain_their_code),
 		TEST(test_status_and_gc_are_answered_by_the_agent),
 		TEST(test_unirails_agent_allocates_for_all_rails),
-		TEST(test_failed_rail_releases_the_addresses_of_all_rails),
+		TEST(test_failed_rail_leaves_no_address_allocated),
 		TEST(test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address),
 		TEST(test_agent_of_spiderpool_allocates),
 		TEST(test_dns_of_spiderpools_agent_is_in_the_result),

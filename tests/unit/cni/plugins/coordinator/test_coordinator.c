@@ -242,8 +242,8 @@ static void refuses(const char *ifname, const char *word)
 
 /* --- underlay --- */
 
-/* the first example of the coordinator's documentation */
-static void test_first_underlay_nic_gets_its_documented_plan(void **state)
+/* The IPv6 CIDR gets no route, because eth0 has no IPv6 address. */
+static void test_first_underlay_nic_gets_routes_to_the_node_and_the_cidrs(void **state)
 {
 	struct ipnet cidrs[] = {t_net("10.233.64.0/18"), t_net("10.233.0.0/18"),
 				t_net("fd09::/64")};
@@ -297,11 +297,9 @@ static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 		     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
 }
 
-/*
- * Planning all NICs in one call gives the same text as planning them one by one: the plan of a NIC
- * does not see later NICs.
- */
-static void test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic(void **state)
+/* A call for all NICs hides the links of later NICs from the plan of a NIC: the plan is the same
+ * as in a chain, in which the later links do not exist yet. */
+static void test_plan_of_a_nic_ignores_hidden_later_nics(void **state)
 {
 	static const char *const names[] = {"eth0", "net1", "net2"};
 	static const int hidden[] = {NET1, NET2};
@@ -396,7 +394,8 @@ static void test_dual_stack_pod_gets_routes_of_both_families(void **state)
 		     "pod route ::/0 via fd00::2 dev 3 table 100\n");
 }
 
-/* The original adds an empty address to its list of the node's addresses and continues. */
+/* If the node has no IPv6 address, the original adds an empty address to its list of the node's
+ * addresses and continues. */
 static void test_ipv6_pod_gets_no_ipv6_route_to_a_node_without_ipv6(void **state)
 {
 	(void)state;
@@ -422,7 +421,8 @@ static void test_ipv6_pod_gets_no_ipv6_route_to_a_node_without_ipv6(void **state
 		     "pod rule fwmark 1 v6 table 100 pref 1000\n");
 }
 
-/* IPv6 default routes of several NICs are one multipath route: only one hop is moved. */
+/* The kernel joins the IPv6 default routes of several NICs into one multipath route: only net1's
+ * hop is moved. */
 static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 {
 	struct route *r;
@@ -450,7 +450,7 @@ static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 		     "pod route fd01::/64 dev 4 table 101\n"
 		     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
 		     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
-	/* the state was updated: main has one default route with one hop */
+	/* the plan updated the facts: the IPv6 default route of main now uses only eth0 */
 	for (size_t i = 0; i < facts.n_routes; i++)
 		if (facts.routes[i].table == TABLE_MAIN && ipnet_is_default(&facts.routes[i].dst) &&
 		    facts.routes[i].family == 6)
@@ -607,7 +607,7 @@ static void test_mode_and_table_follow_from_the_links_of_the_pod(void **state)
 	add_link(NET2, "net2");
 	ASSERT_EQ(coordinator_stage(&conf, &facts, "net2", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
-	/* A link that is down or not Ethernet is not counted. */
+	/* A link that is down is not counted. */
 	add_link(6, "dummy0");
 	facts.links[facts.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
 	ASSERT_EQ(coordinator_stage(&conf, &facts, "net2", &s, &e), 0);
@@ -631,7 +631,7 @@ static void test_overlay_mode_is_refused_in_a_pod_with_veth0(void **state)
 	refuses("net1", "veth0");
 }
 
-static void test_nic_without_address_is_refused(void **state)
+static void test_nic_with_only_a_link_local_address_is_refused(void **state)
 {
 	(void)state;
 	underlay_pod();
@@ -716,7 +716,7 @@ static void test_stale_node_entries_of_the_address_are_removed(void **state)
 	assert_null(strstr(planned, "172.16.0.21"));
 }
 
-/* State that exists already gives no step, so undo never removes it. */
+/* A plan has no step for a route that exists already, so undo never removes such a route. */
 static void test_second_plan_repeats_no_existing_route(void **state)
 {
 	(void)state;
@@ -890,9 +890,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_host_rule_is_idle_without_routes_in_its_table),
-		TEST(test_first_underlay_nic_gets_its_documented_plan),
+		TEST(test_first_underlay_nic_gets_routes_to_the_node_and_the_cidrs),
 		TEST(test_later_underlay_nics_get_tables_of_their_own),
-		TEST(test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic),
+		TEST(test_plan_of_a_nic_ignores_hidden_later_nics),
 		TEST(test_hidden_link_is_reported_as_missing),
 		TEST(test_later_nic_keeps_the_chosen_node_address),
 		TEST(test_dual_stack_pod_gets_routes_of_both_families),
@@ -907,7 +907,7 @@ int main(void)
 		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
 		TEST(test_mode_and_table_follow_from_the_links_of_the_pod),
 		TEST(test_overlay_mode_is_refused_in_a_pod_with_veth0),
-		TEST(test_nic_without_address_is_refused),
+		TEST(test_nic_with_only_a_link_local_address_is_refused),
 		TEST(test_veth_is_created_only_for_underlay_eth0),
 		TEST(test_mac_prefix_queue_length_and_veth_address_are_set),
 		TEST(test_stale_node_entries_of_the_address_are_removed),

@@ -27,7 +27,7 @@ static void test_omitted_attributes_are_not_requested(void **state)
 	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
 	ASSERT_EQ(c.sriov.want.set, 0);
 	assert_true(!c.mtu && !c.mac.len);
-	/* STATUS and GC are called without a device */
+	/* the netconf may lack the device, because STATUS and GC are called without one */
 	assert_null(conf("{}").sriov.device_id);
 }
 
@@ -179,7 +179,7 @@ static void status_says(struct host_lab *h, const char *text, const char *expect
 		fail_msg("'%s' is not in '%s'", expected, e.text);
 }
 
-static void test_status_reports_missing_vfs(void **state)
+static void test_status_reports_unusable_vfs(void **state)
 {
 	struct host_lab h;
 	char path[PATH_MAX];
@@ -215,7 +215,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_sriov_configuration_is_refused),
 		cmocka_unit_test(test_device_is_read_from_an_invalid_configuration),
 		cmocka_unit_test(test_check_compares_the_device_of_the_link),
-		cmocka_unit_test(test_status_reports_missing_vfs),
+		cmocka_unit_test(test_status_reports_unusable_vfs),
 	};
 
 	return T_RUN(tests, NULL, rl_teardown);

@@ -417,7 +417,7 @@ static void test_sysctls_must_match_the_allowlist(void **state)
 	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
-/* --- in process: ADD and undo --- */
+/* --- ADD and undo, in the test's process --- */
 
 static void state_of(struct chained_lab *l, struct tuning_attrs *attrs, char value[static 16])
 {
