@@ -5,7 +5,7 @@
  *	  kubelet SOCKET until HEALTH [FILE TEXT]
  *		writes TEXT to FILE and waits until the plugin sends a device with this health. Prints
  *		the milliseconds since the start of the write (without FILE: since the first list),
- *		and how long the write took ("-": the write has not returned yet)
+ *		and how long the write took ("-": without FILE, or if the write has not returned yet)
  *	  kubelet SOCKET allocate ID...
  *		prints the strings of the answer, one per line
  * Calls the device plugin on SOCKET as the kubelet does, without a library and without code of
@@ -121,8 +121,8 @@ static uint64_t varint(const uint8_t **p, const uint8_t *end)
 	return v;
 }
 
-/* Finds the next field of type bytes and returns its number; 0: none. All other fields of these
- * messages are varints. */
+/* Finds the next length-delimited field (a string or a message) and returns its number; 0: none.
+ * All other fields of these messages are varints. */
 static uint64_t next_field(const uint8_t **p, const uint8_t *end, const uint8_t **at, size_t *n)
 {
 	while (*p < end) {

@@ -36,12 +36,13 @@ fail() {
 	exit 1
 }
 
-# same WHAT GOT WANTED
+# same WHAT GOT WANTED: fails unless GOT equals WANTED; WHAT names the value in the message
 same() {
 	[ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
 }
 
-# until_true COMMAND...: repeats COMMAND until it succeeds; after 30 s the case fails.
+# until_true COMMAND...: repeats COMMAND until it succeeds, with pauses of 0.2 s; after 150 attempts (30 s and their own time) the case
+# fails.
 until_true() {
 	for _ in $(seq 150); do
 		! "$@" || return 0
@@ -50,7 +51,7 @@ until_true() {
 	fail "not true within 30 s: $*"
 }
 
-# result: result of the last add; whole: configuration of the last check; server: process ID of the last perftest_serve.
+# result: result of the last add; whole: configuration of the last check; server: process ID of the last server started in the background.
 export result='' whole='' server=''
 
 # nth_igb N: prints the PCI address of the N-th NIC that can have virtual functions
@@ -60,8 +61,8 @@ nth_igb() {
 	done | sed -n "$1p"
 }
 
-# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: netdevs ib0 and ib1, RDMA devices mlx5_0 and mlx5_1. DRIVER is
-# the driver number by which libibverbs finds a provider (0: none).
+# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: netdevs ib0 and ib1 (with ib_ipoib), RDMA devices mlx5_0 and
+# mlx5_1. DRIVER is the driver number by which libibverbs finds a provider (0: none).
 hcas_on() {
 	rmmod igbvf
 	rmmod igb
@@ -89,7 +90,7 @@ vf_of() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$(nth_igb "$1")/virtfn$2")"
 }
 
-# argument NAME: prints an argument of the kernel's command line
+# argument NAME: prints the value of the argument vm.NAME of the kernel's command line
 argument() {
 	sed -n "s/.* vm\.$1=\([^ ]*\).*/\1/p" /proc/cmdline
 }
@@ -193,7 +194,8 @@ listens() {
 	ip netns exec "$1" cat /proc/net/tcp | grep -qi ':4853 00000000:0000 0A'
 }
 
-# perftest_serve NS DEVICE ADDRESS PROGRAM OPTION...: starts a server of perftest in the background; $server is its process
+# perftest_serve NS DEVICE ADDRESS PROGRAM OPTION...: starts a server of perftest in the background, stores its process ID in $server and
+# waits until it listens
 perftest_serve() {
 	ns=$1 device=$2 address=$3
 	shift 3

@@ -6,7 +6,7 @@
 mkdir -p /etc/unirail
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
-# its_files: lists the files in the directories that steps write to, with their checksums
+# its_files: lists the files, with their checksums, in the directories to which the steps of these cases write
 its_files() {
 	for file in /etc/modprobe.d/* /etc/modules-load.d/* /etc/sysctl.d/* /etc/unirail/host.d/* /etc/systemd/system/*; do
 		[ ! -f "$file" ] || echo "file $file $(md5sum <"$file")"
@@ -50,8 +50,8 @@ undone() {
 	[ ! -s /var/lib/unirail/host/journal ] || fail "the journal has records after $1 and undo: $(cat /var/lib/unirail/host/journal)"
 }
 
-# killed_at CALLS EACH ARG...: for every EACH-th n, kills `unirail host ARG...` at the n-th of these system calls, then runs undo. After
-# every third kill a second `unirail host ARG...` completes the change before the undo.
+# killed_at CALLS EACH ARG...: for every EACH-th n, kills `unirail host ARG...` at the n-th call of one of the system calls CALLS, then runs
+# undo. After every third kill a second `unirail host ARG...` completes the change before the undo.
 killed_at() {
 	calls=$1 each=$2
 	shift 2

@@ -30,12 +30,12 @@ observed() {
 	done
 }
 
-# identity PCI N FILTER: prints the PF's settings for its N-th VF
+# identity PCI N FILTER: prints what the jq filter FILTER selects from the PF's settings for its VF N, from 0
 identity() {
 	ip -j link show "$(netdev "$1")" | jq -r ".[0].vfinfo_list[$2]$3"
 }
 
-# vf_at PCI N: prints the PCI address of the PF's N-th VF
+# vf_at PCI N: prints the PCI address of the PF's VF N, from 0
 vf_at() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the cases of nodes/. Two guests, which a link for eth0 and one for each rail connect, run the same case at the same time;
-# $node is 1 in the first guest and 2 in the second.
+# Functions of the cases of nodes/. Two guests run the same case at the same time; $node is 1 in the first guest and 2 in the second. For
+# eth0 and for each rail, one separate link connects the interface of the first guest with the same interface of the second guest.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -34,7 +34,7 @@ both() {
 	hear "$1"
 }
 
-# The rails' NICs are named as in configs/, with soft-RoCE on them.
+# rails_on: names the NICs of the rails rail0 and rail1, as configs/ expects, and adds a soft-RoCE device to each
 rails_on() {
 	pods_rxe
 	ip link set eth0 up

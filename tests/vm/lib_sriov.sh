@@ -8,7 +8,7 @@ pf1=$(ls "/sys/bus/pci/devices/$pci1/net")
 pf2=$(ls "/sys/bus/pci/devices/$pci2/net")
 records=/var/lib/cni/sriov
 
-# vf PCI N: prints the PCI address of the PF's N-th VF
+# vf PCI N: prints the PCI address of the PF's VF N, from 0
 vf() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
 }
@@ -21,7 +21,7 @@ has_carrier() {
 	grep -q 1 "/sys/class/net/$1/carrier"
 }
 
-# knows_mac PCI N: succeeds if the driver of the PF's N-th VF has reported the VF's MAC to the PF
+# knows_mac PCI N: succeeds if the driver of the PF's VF N, from 0, has reported the VF's MAC to the PF
 knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }
@@ -40,19 +40,19 @@ make_vfs() {
 	done
 }
 
-# seen PF PCI N: prints all settings of the PF's N-th VF that a pod could have changed
+# seen PF PCI N: prints all settings of VF N, from 0, of netdev PF with address PCI that a pod could have changed
 seen() {
 	ip -j link show "$1" | jq -Sc ".[0].vfinfo_list[$3]"
 	ip -j -d link show "$(netdev "$(vf "$2" "$3")")" | jq -Sc '.[0] | {ifname, address, mtu, ifalias,
 		altnames: (.altnames // [] | sort), up: (.flags | index("UP") != null)}'
 }
 
-# of_vf PF N FILTER
+# of_vf PF N FILTER: prints what the jq filter FILTER selects from the settings of VF N, from 0, of netdev PF
 of_vf() {
 	ip -j link show "$1" | jq -r ".[0].vfinfo_list[$2]$3"
 }
 
-# conf BDF MORE ADDRESS
+# conf BDF MORE ADDRESS: prints a configuration of plugin sriov for the VF BDF with ADDRESS and the members of the JSON object MORE
 conf() {
 	jq -nc --arg vf "$1" --arg ip "$3" --argjson more "$2" '{cniVersion: "1.0.0", name: "rail0", type: "sriov",
 		deviceID: $vf, ipam: {type: "static", addresses: [{address: $ip}]}} + $more'
@@ -66,7 +66,8 @@ nothing_left() {
 	same "record files" "$(files)" ""
 }
 
-# refused MESSAGE PLUGIN POD IFNAME CONF: ADD must fail with this message and change nothing
+# refused MESSAGE PLUGIN POD IFNAME CONF: ADD must fail with an error that contains MESSAGE, leave no record file and not change VF 0 of
+# $pf1
 refused() {
 	words=$1
 	shift

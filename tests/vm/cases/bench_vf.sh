@@ -78,7 +78,7 @@ cost() {
 		END { split(wall, w, " "); printf "%d %d\n", t[3] + t[4] - t[1] - t[2], (w[2] - w[1]) * 1000 }' >>"/run/cost-$1"
 }
 
-# median COLUMN COMMAND
+# median COLUMN COMMAND: prints the median of a column (1: CPU, 2: wall time) of /run/cost-COMMAND
 median() {
 	cut -d ' ' -f "$1" "/run/cost-$2" | sort -n | sed -n "$(((runs + 1) / 2))p"
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail device-plugin` on this kernel finds and allocates devices, and reports a lost link as Unhealthy to the kubelet within 100 ms:
-# RoCE on igb and its VFs, soft-RoCE, InfiniBand without IPoIB. Two more cases: a driver reports an error while it holds devlink's lock, and
-# devices are read while a driver holds this lock. shellcheck source=tests/vm/lib.sh
+# `unirail device-plugin` on this kernel serves and allocates devices (RoCE on igb and its VFs, soft-RoCE, InfiniBand without IPoIB) and
+# reports a lost link (of Ethernet, soft-RoCE, InfiniBand) as Unhealthy to the kubelet within 100 ms. Three more cases: a driver reports an
+# error while it holds devlink's lock; devices are read while a driver holds this lock; an open HCA is unbound and then bound again.
+# shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh
 . /tests/lib_sriov.sh
@@ -56,7 +57,7 @@ within() {
 	[ "$delay" -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; expected at most $limit more"
 }
 
-# all_are RESOURCE HEALTH
+# all_are RESOURCE HEALTH: succeeds if the resource has devices and all of them have this health
 all_are() {
 	listed=$(call "$1" list) || return 1
 	echo "$listed" | grep -q . || return 1
@@ -82,7 +83,7 @@ allocate_ib() {
 	[ "$took" -le "$longest" ] || longest=$took
 }
 
-# has WHAT TEXT WANTED
+# has WHAT TEXT WANTED: fails unless a line of TEXT, the answer of WHAT, equals WANTED
 has() {
 	echo "$2" | grep -qxF -- "$3" || fail "the answer of $1 does not contain '$3': $2"
 }

@@ -12,7 +12,7 @@ inspect() {
 	listed=$(unirail device list -o json) || fail "unirail device list failed"
 }
 
-# of BDF FILTER
+# of BDF FILTER: prints what the jq filter FILTER selects from the function BDF in $listed
 of() {
 	echo "$listed" | jq -r ".[] | select(.address == \"$1\") | $2"
 }

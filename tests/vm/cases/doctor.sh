@@ -82,8 +82,7 @@ finds leftover-links net1 "'ip link del net1'"
 tree=${case_log%.log}.tree
 unirail doctor --snapshot "$tree"
 ! grep -q hunter2 "$tree" || fail "the snapshot contains a secret"
-# `doctor --root` reports the same findings from the snapshot while this node has all of these files and, at the end, after they are
-# removed.
+# `doctor --root` reports the same findings from the snapshot while this node has the faults and, at the end, after they are removed.
 ! there=$(unirail doctor --root "$tree" -o json) || fail "doctor succeeded on the snapshot of a node with faults"
 # A file that cannot be parsed is not in the snapshot, since it may contain secrets.
 without='del(.findings[] | select(.subject | endswith("20-broken.conf")))'

@@ -33,7 +33,7 @@ rail() {
 		addresses: [{address: "172.16.\($i).20/24"}]}}]}'
 }
 
-# alone MASTER TYPE ADDRESS
+# alone MASTER TYPE ADDRESS: prints the configuration of the single plugin TYPE on MASTER with the static ADDRESS
 alone() {
 	jq -nc --arg m "$1" --arg t "$2" --arg a "$3" '{cniVersion: "1.0.0", name: "n-\($t)", type: $t, master: $m, ipam: {type: "static",
 		addresses: [{address: $a}]}} + (if $t == "vlan" then {vlanId: 5} else {} end)'

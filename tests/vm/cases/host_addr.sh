@@ -34,7 +34,7 @@ unirail host apply
 same "master of eth1" "$(ip -j link show eth1 | jq -r '.[0].master')" bond7
 undone "a repair"
 
-# refuse MESSAGE ARG...
+# refuse MESSAGE ARG...: `unirail host ARG...` must fail with an error that contains MESSAGE
 refuse() {
 	words=$1
 	shift

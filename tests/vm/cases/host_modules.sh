@@ -15,13 +15,13 @@ observed() {
 	rdma system | sed 's/ copy.*//'
 }
 
-# Unloads the modules for user space, and the modules that only they need.
+# Unloads the modules that `unirail host modules` loads below, and the modules that only they need.
 rmmod rdma_ucm
 rmmod ib_umad
 rmmod rdma_cm
 rmmod iw_cm
 
-# Also kills while modprobe runs: at each wait for its output.
+# step also kills unirail while modprobe runs: at each poll() that waits for modprobe's output.
 requests=ppoll,poll each=1 step modules ib_umad,rdma_ucm
 grep -qx rdma_ucm /proc/modules 2>/dev/null && fail "rdma_ucm is loaded after undo"
 applied modules ib_umad,rdma_ucm

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host qos` by dcbnl, configfs and sysctl, compared with iproute2's `dcb`: applied, undone, and killed at system calls; PFC is
-# written once only.
+# `unirail host qos`, compared with iproute2's `dcb`: applied, undone, killed at system calls; apply and undo write each port's PFC once.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh
@@ -51,7 +50,7 @@ for nic in $pf1 $pf2; do
 	same "bandwidth" "$(dcb -j ets show dev "$nic" tc-bw | jq -c '[.tc_bw[]]')" "[0,0,0,50,0,0,0,50]"
 	same "buffer of priority 3" "$(dcb -j buffer show dev "$nic" prio-buffer | jq '.prio_buffer[3]')" 1
 done
-cm mlx5_0 | grep -q 'RoCE v2 96' || fail "the RDMA-CM default of mlx5_0 is not 'RoCE v2 96': \$(cm mlx5_0)"
+cm mlx5_0 | grep -q 'RoCE v2 96' || fail "the RDMA-CM default of mlx5_0 is not 'RoCE v2 96': $(cm mlx5_0)"
 undone "apply"
 same "writes of PFC after undo" "$(writes)" 4
 killed_at fsync 1 "$@"
@@ -73,13 +72,13 @@ echo "$said" | grep -q 'the kernel accepted the value, but reports another one' 
 echo 0 >/sys/module/fakedcb/parameters/ignore
 undone "an ignored setting"
 
-# With the variables of rdma-qos.sh, which documents GPU_CNP_QOS but reads GPU_NIC_QOS.
+# The variables of rdma-qos.sh set the values. The script documents GPU_CNP_QOS but reads GPU_NIC_QOS.
 GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] ||
 	fail "the dry run failed: $(cat /run/dry)"
 grep -q 'PFC on priority 4' /run/dry || fail "no step sets PFC on priority 4: $(cat /run/dry)"
 
-# The documented call of rdma-qos.sh: its values are the defaults, set with mlnx_qos --trust=dscp --pfc, cma_roce_mode, cma_roce_tos
-# and sysctl.
+# The documented call of rdma-qos.sh sets its variables to their defaults. The script runs mlnx_qos --trust=dscp --pfc, cma_roce_mode,
+# cma_roce_tos and sysctl; below, dcb, configfs and /proc make the same settings.
 lossless() {
 	for nic in $pf1 $pf2; do
 		dcb pfc show dev "$nic" prio-pfc

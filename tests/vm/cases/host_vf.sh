@@ -11,7 +11,7 @@
 
 insmod /lib/fakeib.ko roce=1 vfio=1 name=mlx5_%d
 pf1=$(netdev "$pci1")
-# igb's VFs have the MAC that the PF sets once the PF is up.
+# igb's VFs take the MACs that are set through the PF only after the PF is up.
 ip link set "$pf1" up
 
 step vf "$pf1" --num-vfs 2 --mtu 1400

@@ -10,7 +10,7 @@
 . /tests/lib_host_vf.sh
 
 hcas_on 0
-# shellcheck disable=SC2034 # of observed()
+# shellcheck disable=SC2034 # observed() reads it
 switch=1
 pf1=$(netdev "$pci1")
 ip link set "$pf1" up

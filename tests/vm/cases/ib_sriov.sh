@@ -29,13 +29,14 @@ state_of() {
 	ip -d link show "$pf_nic" | sed -n "s/.*vf $1 .*link-state \([a-z]*\),.*/\1/p"
 }
 
-# conf VF ADDRESS JSON
+# conf VF ADDRESS JSON: prints a configuration of ib-sriov with the members of JSON
 conf() {
 	jq -nc --arg vf "$1" --arg address "$2" --argjson more "$3" '{cniVersion: "1.0.0", name: "ib", type: "ib-sriov",
 		deviceID: $vf, ipam: {type: "static", addresses: [{address: $address}]}} + $more'
 }
 
-# is_over GUID: after the pod, all devices must be on the node under their names, and the PF reports GUID for the VF
+# is_over GUID: after DEL, all RDMA devices and the VF's interface must be on the node under their names, the PF must report GUID and link
+# state auto for the VF, and no alias or record may be left
 is_over() {
 	same "RDMA devices on the node" "$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')" "$all"
 	same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"
@@ -210,7 +211,7 @@ until_true there
 is_over $none
 
 echo "--- invalid input is refused and changes nothing"
-# refused MESSAGE JSON
+# refused MESSAGE JSON: ADD with the members of JSON must fail with MESSAGE and change nothing
 refused() {
 	said=$(cni ADD ib-sriov pod net1 "$(conf "$vf" 172.16.1.20/24 "$2")") && fail "ADD succeeded, expected an error: $2"
 	echo "$said" | grep -q "$1" || fail "the error does not contain '$1': $said"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ipoib: children of an HCA's IPoIB device in two pods on two HCAs, in partitions, with traffic; shared mode.
+# ipoib: children of the IPoIB devices of two HCAs, each child in its own pod, with traffic in several partitions; RDMA is in shared mode.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -11,7 +11,7 @@ ip link set $ib1 up
 ip netns add pod
 ip netns add other
 
-# conf MASTER ADDRESS JSON
+# conf MASTER ADDRESS JSON: prints a configuration of ipoib with the members of JSON
 conf() {
 	jq -nc --arg master "$1" --arg address "$2" --argjson more "$3" '{cniVersion: "1.0.0", name: "net", type: "ipoib",
 		master: $master, ipam: {type: "static", addresses: [{address: $address}]}} + $more'
@@ -77,7 +77,7 @@ strays 0 || fail "GC left IPoIB links on the node"
 
 echo "--- invalid input is refused and changes nothing"
 ip netns add pod
-# refused JSON MESSAGE
+# refused JSON MESSAGE: ADD with the members of JSON must fail with MESSAGE and leave no link in the pod
 refused() {
 	cni ADD ipoib pod net1 "$(conf $ib0 172.16.1.20/24 "$1")" | grep -q "$2" || fail "ADD did not fail with '$2': $1"
 	same "links" "$(links pod)" lo

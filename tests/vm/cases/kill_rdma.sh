@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The chain of sriov and rdma, and ib-sriov, are killed at system calls, or their system calls fail, while they move RDMA devices in
-# exclusive mode. After DEL or GC no VF, GUID, RDMA device or link is stranded. The case tests only a sample of the points, since each takes
-# seconds; EVERY=1 tests all points, EVERY=kill all kills. shellcheck source=tests/vm/lib.sh
+# exclusive mode. After DEL or GC no VF, GUID, RDMA device or link is stranded. The case tests only a sample of these system calls, since a
+# test of one takes seconds. EVERY of tests/vm/run changes that: with EVERY=1 the case tests all of them, with EVERY=kill all kills.
+# shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
 until_true rdma system set netns exclusive
@@ -12,7 +13,7 @@ vf=0000:01:10.0
 has() {
 	[ -n "$(ls "$devices/$vf/$1" 2>/dev/null)" ]
 }
-# names: gives the devices the names that the scenes use
+# names: gives the interfaces of PF and VF the names that the scenes of tests/fault use
 names() {
 	until_true has net
 	until_true has infiniband

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # host-device and sriov are killed at system calls, or their system calls fail, while they move a virtual function: DEL restores the
-# function on the node. The case tests a sample of the points; EVERY=1 tests all points, EVERY=kill all kills. shellcheck
-# source=tests/vm/lib.sh
+# function on the node. The case tests a sample of these system calls, with EVERY=1 all of them, with EVERY=kill all kills at them.
+# shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
 pf_on 1

@@ -4,15 +4,15 @@
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
-# alike ARGUMENTS: both programs must print the same bytes
+# alike ARGUMENTS: `unirail rdma` and iproute2's `rdma` must print the same text, in the namespace of the last agree
 alike() {
 	same "rdma $*" "$($in_ns unirail rdma "$@")" "$($in_ns rdma "$@")"
 }
 
-# layout: compares the outputs of `unirail rdma` and `rdma` in every view, for the devices in the namespace
+# layout: compares the output of `unirail rdma` and `rdma` for dev, link and system, in the namespace of the last agree
 layout() {
 	for options in "" -d -j -jd; do
-		# shellcheck disable=SC2086 # none is no word
+		# shellcheck disable=SC2086 # empty options are no argument
 		for view in dev link; do
 			alike $options $view
 			alike $view show $options
@@ -38,7 +38,7 @@ counters() {
 	$in_ns unirail rdma statistic show link "$1/1" | grep -q " sent_pkts " || fail "unirail rdma does not print counters of $1"
 }
 
-# agree [NS]: compares the outputs of both programs in this namespace
+# agree [NS]: compares `unirail rdma` with `rdma` and ibv_devinfo in the namespace NS (default: the node's)
 agree() {
 	in_ns=${1:+ip netns exec $1}
 	listed=$($in_ns unirail rdma list -o json)
@@ -55,7 +55,7 @@ agree() {
 		state=$(echo "$ibv" | sed -n 's/.*state:[[:space:]]*PORT_\([A-Z]*\).*/\1/p')
 		same "state of $dev" "$(echo "$listed" | jq -r ".[] | select(.name == \"$dev\") | .ports[0].state")" "$state"
 	done
-	# iproute2's `rdma` has no JSON output for this.
+	# iproute2's `rdma` prints the mode only as text, not as JSON.
 	mode=$(rdma system | sed -n 's/.*netns \([a-z]*\).*/\1/p')
 	same "mode" "$($in_ns unirail rdma mode -o json | jq -r .mode)" "$mode"
 }

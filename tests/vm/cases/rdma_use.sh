@@ -13,7 +13,7 @@ in_pod() {
 	sh -c 'echo $$ >"$1/cri-containerd-c.scope/cgroup.procs"; shift; exec "$@"' sh "$group" "$@"
 }
 
-# finds PATTERN: the result for the pod's queue pairs must match PATTERN
+# finds PATTERN: succeeds if the output of rdma-use about the pod's queue pairs matches PATTERN
 finds() {
 	found=$(rdma-use queue-pair $uid rxe0) || fail "rdma-use queue-pair failed"
 	echo "$found"

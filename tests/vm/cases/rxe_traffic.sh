@@ -14,13 +14,14 @@ for pod in a b c; do
 	ip netns add $pod
 done
 
-# conf TYPE NIC ADDRESS
+# conf TYPE NIC ADDRESS: prints a configuration of the plugin TYPE with the master NIC
 conf() {
 	jq -nc --arg type "$1" --arg nic "$2" --arg ip "$3/24" '{cniVersion: "1.0.0", name: "rail", type: $type, master: $nic,
 		ipam: {type: "static", addresses: [{address: $ip}]}}'
 }
 
-# perftest PROGRAM CLIENT DEVICE ADDRESS SERVER DEVICE ADDRESS
+# perftest PROGRAM CLIENT DEVICE ADDRESS SERVER DEVICE ADDRESS: runs PROGRAM with its options between the pods CLIENT and SERVER; DEVICE and
+# ADDRESS are those of the pod before them
 perftest() {
 	# shellcheck disable=SC2086 # a program and its options
 	perftest_serve "$5" "$6" "$7" $1
@@ -29,7 +30,8 @@ perftest() {
 	wait "$server" || fail "the server of $1 failed: $(tail -n 1 /run/served)"
 }
 
-# cm_ping CLIENT SERVER ADDRESS: the connection manager finds device and GID by the address
+# cm_ping CLIENT SERVER ADDRESS: runs rping from the pod CLIENT to SERVER's ADDRESS, by which the RDMA connection manager finds device and
+# GID
 cm_ping() {
 	ip netns exec "$2" timeout 120 rping -s -a "$3" -C 3 >/run/served 2>&1 &
 	server=$!
@@ -59,7 +61,7 @@ for type in macvlan ipvlan; do
 	until_true has_no_gid rxe0 10.0.0.1
 	until_true has_no_gid rxe1 10.0.0.2
 	until_true has_no_gid rxe0 10.0.0.3
-	# The neighbour entries are removed, since the next pod may have the same address on another NIC.
+	# The neighbour entries are removed, since in the next round links with other MACs have the same addresses.
 	for pod in a b c; do
 		ip -n $pod neigh flush all
 	done

@@ -52,8 +52,8 @@ for lost in "rm $record" "rm -r $records" "echo { >$record"; do
 	lose "$lost"
 	same "the VF after '$lost'" "$(seen "$pf1" "$pci1" 0)" "$before"
 done
-# Without record and namespace, DEL reads the permanent MAC from the driver. igbvf reports the MAC that the PF set last, the pod's: DEL sets
-# a random one.
+# Without record and namespace, DEL reads the permanent MAC from the driver. igbvf reports as permanent MAC the one that the PF set last,
+# which is the pod's. DEL sets a random MAC instead.
 lose "rm -r $records; ip netns del pod"
 ip netns add pod
 mac=$(of_vf "$pf1" 0 .address)

@@ -5,7 +5,8 @@
 . /tests/lib.sh
 
 # Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace only. The
-# rules below send packets from ra to rb over the link; by default, the kernel delivers packets between local addresses without it.
+# rules below send packets between ra and rb over the link; by default, the kernel delivers packets between local addresses without using
+# the link.
 ip link add ra type veth peer name rb
 for nic in all ra rb; do
 	echo 1 >/proc/sys/net/ipv4/conf/$nic/accept_local
@@ -106,7 +107,7 @@ not_sent() {
 	echo "$said" | grep -q "$1" || fail "the error does not contain '$1'"
 	grep -q "on the peer: .*$2" /tmp/serving || fail "the server does not report '$2' of the peer"
 }
-# First a firewall drops RDMA packets, then a switch forwards nothing.
+# The first rule drops RDMA packets, as a firewall may; the second drops all IP packets, as a switch that forwards nothing does.
 ip rule add pref 0 iif rb ipproto 17 dport 4791 blackhole
 not_sent 'check data by RDMA write: .*RETRY_EXC_ERR.*UDP port 4791' RETRY_EXC_ERR
 ip rule del pref 0
@@ -115,8 +116,8 @@ ip neigh flush dev ra
 not_sent "no route to the peer's address from this GID" ETIMEDOUT
 ip rule del pref 0
 
-# Rails of two pods: each pod finds its own GID among the device's GIDs of all pods. The test itself may fail, since this soft-RoCE cannot
-# use GIDs of pods.
+# Rails of two pods: each pod must find its own GID among the GIDs that rxea has for all pods. `unirail verify` may fail afterwards, since
+# this soft-RoCE cannot use GIDs of pods.
 for pod in a b; do
 	ip link add link ra name net1 netns $pod type macvlan mode bridge
 	ip -n $pod link set net1 up

@@ -13,7 +13,7 @@ for i in 1 2; do
 	rdma link add fxe$i type rxe netdev far$i
 done
 
-# conf NIC ADDRESS
+# conf NIC ADDRESS: prints a configuration of macvlan with the master NIC
 conf() {
 	jq -nc --arg nic "$1" --arg ip "$2/24" '{cniVersion: "1.0.0", name: "rail", type: "macvlan", master: $nic,
 		ipam: {type: "static", addresses: [{address: $ip}]}}'
@@ -32,7 +32,7 @@ for i in 1 2; do
 	until_true has_gid rxe$i 10.0.$i.1
 	until_true has_gid fxe$i 10.0.$i.2
 done
-# Another pod uses the same device, so the device has GIDs of both pods.
+# Another pod uses rxe1 too, so rxe1 has GIDs of that pod and of pod a.
 ip netns add other
 ip link add link rail1 name net1 netns other type macvlan mode bridge
 ip -n other address add 10.0.1.9/24 dev net1
@@ -55,7 +55,7 @@ ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/tabl
 cat /run/table
 same "number of rails without errors" "$(grep -c ' right ' /run/table)" 2
 ! grep "MTU.*peer" /run/table || fail "the table has a note about MTUs although they are equal"
-# RDMA connections use the smaller of both MTUs, sockets do not.
+# An RDMA connection uses the smaller of both MTUs; the side with the smaller MTU drops larger packets of sockets.
 ip -n b link set net1 mtu 1400
 got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "unirail verify with different MTUs failed: $got"
 same "MTUs" "$(echo "$got" | jq -c '.rails[0] | [.here.interfaceMtu, .peer.interfaceMtu, .mtu]')" "[1500,1400,1024]"
@@ -64,7 +64,7 @@ grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here differs from 1400 of 'net1' at 
 	fail "the table has no note about the different MTUs: $(cat /run/table)"
 same "number of rails with a note" "$(grep -c 'at the peer' /run/table)" 1
 ip -n b link set net1 mtu 1500
-# One rail is disconnected: the other one is tested nevertheless.
+# net2 of pod b is down: `unirail verify --all` still tests the other rail.
 ip -n b link set net2 down
 ! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table ||
 	fail "unirail verify --all succeeded although a rail is down"

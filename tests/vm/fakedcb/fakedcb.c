@@ -27,7 +27,7 @@ struct port {
 };
 static struct port ports[PORTS];
 
-/* All callbacks run under the RTNL. */
+/* All callbacks run under the RTNL, which protects ports. */
 static struct port *port_of(struct net_device *dev)
 {
 	int i;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Two nodes, one shared subnet per rail: the nodes' pods reach each other on every rail, by ping and by RDMA.
+# shellcheck source=tests/vm/lib_nodes.sh
 . /tests/lib_nodes.sh
 
 rails_on

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The codec parses input as a whole, byte by byte and divided at every position; most of the input
- * is invalid.
- */
+/* same_in_parts() feeds each text to the codec as a whole, byte by byte, and divided at every
+ * position (more than 2000 bytes: at every 997th position); most of the texts are invalid. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -26,7 +24,7 @@
 
 enum { LOG_BYTES = 1 << 20 };
 
-/* The parsed messages on one line each: "POST /a 5:hello close". */
+/* Result of parsing; log has one line for each message: "POST /a 5:hello close". */
 struct heard {
 	struct buf log;
 	int r, refusal;
@@ -204,7 +202,7 @@ static void test_invalid_request_heads_are_refused(void **state)
  * The end of a message must be unambiguous: otherwise a part of its body could be parsed as the
  * next request.
  */
-static void test_ambiguous_body_lengths_are_refused(void **state)
+static void test_ambiguous_or_excessive_body_lengths_are_refused(void **state)
 {
 	static const struct {
 		const char *fields;
@@ -316,7 +314,7 @@ static void test_heads_and_bodies_beyond_their_limits_are_refused(void **state)
 	buf_str(&b, "GET /");
 	repeat(&b, "x", HTTP1_HEAD_MAX);
 	request(b.p, "", 414);
-	/* too long: a chunk extension; trailers */
+	/* a chunk extension and trailers that are too long */
 	buf_reset(&b);
 	buf_str(&b, CHUNKED "1;");
 	repeat(&b, "x", 5000);
@@ -338,7 +336,7 @@ static void test_head_with_any_changed_byte_neither_crashes_nor_hangs_the_parser
 	static const char good[] = GET "Abc: d e\r\nContent-Length: 1\r\n\r\nX";
 
 	(void)state;
-	/* A NUL byte is refused at every position. */
+	/* A NUL byte is refused at every position of the head. */
 	for (size_t at = 0; at < sizeof(good) - 2; at++)
 		for (int c = 0; c < 256; c++) {
 			char text[sizeof(good)];
@@ -432,7 +430,7 @@ static void test_expectation_of_100_continue_is_reported_once(void **state)
 	assert_false(http1_wants_continue(h));
 	in = span_of("{}");
 	ASSERT_EQ(http1_in(h, &in, &m, NULL), 1);
-	/* no 100 if a part of the body has arrived already, or if there is no body */
+	/* no 100 if a part of the body has arrived already, if there is no body, or in HTTP/1.0 */
 	in = span_of(GET "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{");
 	ASSERT_EQ(http1_in(h, &in, &m, NULL), 0);
 	assert_false(http1_wants_continue(h));
@@ -600,7 +598,7 @@ static void query(const char *text, int r, const char *value)
 	ASSERT_STR_EQ(ret, value);
 }
 
-static void test_targets_are_split_into_path_and_query(void **state)
+static void test_targets_are_split_and_query_values_are_unescaped(void **state)
 {
 	(void)state;
 	target("/", 0, "/", "");
@@ -825,7 +823,7 @@ int main(void)
 		cmocka_unit_test(test_valid_requests_divided_at_any_byte_are_parsed),
 		cmocka_unit_test(test_pipelined_requests_are_parsed_in_order),
 		cmocka_unit_test(test_invalid_request_heads_are_refused),
-		cmocka_unit_test(test_ambiguous_body_lengths_are_refused),
+		cmocka_unit_test(test_ambiguous_or_excessive_body_lengths_are_refused),
 		cmocka_unit_test(test_invalid_chunks_are_refused),
 		cmocka_unit_test(test_heads_and_bodies_beyond_their_limits_are_refused),
 		cmocka_unit_test(
@@ -838,7 +836,7 @@ int main(void)
 		cmocka_unit_test(test_body_is_refused_after_its_head_if_the_limit_is_zero),
 		cmocka_unit_test(test_endless_responses_are_refused),
 		cmocka_unit_test(test_requests_and_responses_are_written),
-		cmocka_unit_test(test_targets_are_split_into_path_and_query),
+		cmocka_unit_test(test_targets_are_split_and_query_values_are_unescaped),
 		cmocka_unit_test(test_client_reads_responses_of_every_framing),
 		cmocka_unit_test(test_client_reports_failures_of_the_server),
 		cmocka_unit_test(test_sent_request_arrives_after_the_client_disconnected),

@@ -407,7 +407,9 @@ static void test_parsed_numbers_are_printed_without_loss(void **state)
 			   "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
 }
 
-/* Values are counted before the tree is built; the error has the path of the first excess value. */
+/* The limit is checked before the tree is built: the document and each ',', ':', '{' and '['
+ * outside of strings count as one value. The error has the path at which this count exceeds the
+ * limit. */
 static void test_documents_with_too_many_values_are_refused(void **state)
 {
 	static const struct {

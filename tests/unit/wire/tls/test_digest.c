@@ -11,7 +11,7 @@
 
 #define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define ABC   "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-/* The long test vector of FIPS 180-4: a million times "a". */
+/* SHA-256 of a million times "a", the long example of FIPS 180-2. */
 #define MILLION "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
 
 static void test_sha256_of_memory_is_computed(void **state)

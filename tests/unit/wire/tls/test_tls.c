@@ -50,8 +50,8 @@ static struct pair connect_pair(const struct tls_material *client,
 	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(a, p.fds[0], name);
 	p.server = tls_new(b, p.fds[1], NULL);
-	/* Releases the caller's references at once: each connection has its own reference to its
-	 * configuration. */
+	/* Releases this function's references at once: each connection has its own reference to
+	 * its configuration. */
 	tls_conf_put(a);
 	tls_conf_put(b);
 	return p;
@@ -333,7 +333,8 @@ static void test_session_is_resumed(void **state)
 	sides_done(&both);
 }
 
-/* The server's certificate was rotated, or the client uses another CA. */
+/* Other certificates and another CA need a new tls_conf: that of the server has new ticket keys,
+ * that of the client has no saved session. */
 static void test_session_is_not_resumed_after_certificates_change(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
@@ -375,8 +376,8 @@ static void test_session_of_a_verified_client_is_resumed(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
-	/* A resumed connection gets no new ticket: the next connection does a full handshake, which
-	 * verifies the client's certificate again. */
+	/* From a server that verifies clients, a resumed connection gets no new ticket: the next
+	 * connection does a full handshake, which verifies the client's certificate again. */
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
@@ -474,8 +475,8 @@ static void test_client_whose_certificate_expires_within_an_hour_gets_no_ticket(
 		s.ca = span_of(v.ca);
 		both = sides_new(&c, &s);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
-		/* Instead of a ticket the server sends one invalid byte, which disturbs neither
-		 * this connection nor the next one. */
+		/* If the server must not issue a ticket, it sends one invalid byte instead,
+		 * which disturbs neither this connection nor the next one. */
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), cases[i].then, "cases[%zu]",
 			      i);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
