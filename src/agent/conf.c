@@ -25,7 +25,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	X("node", OPT_STR, "NAME", "this node's name, as in its Node object", node, 0, 0, "",             \
 	  "NODE_NAME SPIDERPOOL_NODE_NAME SPIDERPOOL_NODENAME", 0)                                        \
 	X("namespace", OPT_STR, "NS",                                                                     \
-	  "namespace of networks that a pool names without a namespace (default: the agent's namespace)", \
+	  "namespace of networks and ConfigMaps that are named without one; its network definitions are " \
+	  "trusted (default: the agent's namespace)",                                                     \
 	  ns, 0, 0, "", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                                      \
 	SETTINGS_KUBE(X)                                                                                  \
 	X("socket", OPT_STR, "PATH", "path of the socket that serves CNI plugins", socket, 0, 0,          \

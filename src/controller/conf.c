@@ -139,7 +139,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "Secret of the webhooks' certificate, created if missing", webhook_secret, 0, 0,                                 \
 	  "unirail-controller-certs", "UNIRAIL_WEBHOOK_SECRET", 0)                                                         \
 	X("webhook-ca-secret", OPT_STR, "NAME",                                                                            \
-	  "Secret of the CA that signs the webhooks' certificate, and its key; created if missing",                        \
+	  "Secret that has the CA of the webhooks' certificate and the CA's key; created if missing",                      \
 	  webhook_ca_secret, 0, 0, "unirail-controller-ca", "UNIRAIL_WEBHOOK_CA_SECRET", 0)                                \
 	X("webhook-token-secret", OPT_STR, "NAME",                                                                         \
 	  "Secret of the token in the webhooks' paths, created if missing", webhook_token, 0, 0,                           \

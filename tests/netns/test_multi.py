@@ -131,7 +131,7 @@ def test_networks_without_ifname_get_the_names_eth0_net1_net2(lab):
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2", "veth0"]
 
 
-def test_rails_are_added_to_an_eth0_of_another_plugin(lab):
+def test_rails_are_added_beside_an_eth0_of_another_plugin(lab):
     lab.rail_pools()
     pod = lab.pod()
     ip(lab.node, "link", "add", "cali0", "type", "veth", "peer", "name", "eth0", "netns", pod.ns)

@@ -49,7 +49,8 @@ struct api_exhausted {
  * which this is a node (allocate.c). ipam_api_new() selects one by ipam_api_conf.cluster.
  */
 struct api_backend {
-	/* Returns 0 if the pools have been read; otherwise a negative code and the reason. */
+	/* Returns 0 if the store can be served: the pools have been read, and on a node of a
+	 * cluster also this node's blocks; otherwise a negative code and the reason. */
 	int (*ready)(const struct ipam_api *a, struct err *e);
 	/* Returns the pools for one batch: p, which the function fills, or pools that the backend
 	 * owns. The caller calls detach() at the end of the batch. */

@@ -366,7 +366,9 @@ static int check_string(const char *text, const struct json *v, const struct jso
 	if (json_get(rule, "note") || json_get(rule, "json") || json_get(rule, "one"))
 		return 0;
 	if (!values_plain(text))
-		return json_wants(v, place, "letters, digits and ._/+=-: with no ':' at the end",
+		return json_wants(v, place,
+				  "letters, digits and the characters '._/+=-:', and "
+				  "no ':' at the end",
 				  e);
 	if (like && strncmp(text, like, prefix) != 0 && !json_same(v, json_get(rule, "d"))) {
 		auto_free char *what = xasprintf("a string that begins with "

@@ -281,12 +281,13 @@ static void add_devices(const struct migrate_cluster *c, struct json_tree *t, st
 			continue;
 		text = plugin_config(c, x, shared ? "configList" : "resourceList");
 		if (!text) {
-			buf_printf(remarks,
-				   "DaemonSet '%s/%s' mounts no ConfigMap with exactly one file "
-				   "that has a %s: set %sDevicePlugin.config, otherwise resources "
-				   "are named by rail\n",
-				   x->ns, x->name, shared ? "configList" : "resourceList",
-				   shared ? "rdmaShared" : "sriov");
+			buf_printf(
+				remarks,
+				"DaemonSet '%s/%s' mounts no ConfigMap that consists of a "
+				"single file with the key %s: set %sDevicePlugin.config, otherwise resources "
+				"are named by rail\n",
+				x->ns, x->name, shared ? "configList" : "resourceList",
+				shared ? "rdmaShared" : "sriov");
 			continue;
 		}
 		put_bool(t, shared ? "rdmaSharedDevicePlugin.deploy" : "sriovDevicePlugin.deploy",

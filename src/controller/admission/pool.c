@@ -202,7 +202,7 @@ static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 	if (u.pod)
 		r = admit_refuse(
 			a, ADMIT_FORBIDDEN,
-			"spec.ips: remove an IP address %s that is being used by Pod %s, " JOINTLY
+			"spec.ips: the update would remove an IP address %s that is being used by Pod %s, " JOINTLY
 			": delete the pod first",
 			u.address, u.pod);
 	else if (listed < count)

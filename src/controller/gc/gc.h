@@ -70,7 +70,7 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 void cluster_gc_answered(struct cluster_gc *g);
 
 struct cluster_gc_stats {
-	uint64_t addresses;  /* number of addresses of deleted endpoints whose node is gone */
+	uint64_t addresses;  /* of deleted endpoints that unirail wrote and whose node is gone */
 	uint64_t blocks;     /* released or deleted */
 	uint64_t entries;    /* number of entries removed from blocks, or changed to "@-" */
 	uint64_t endpoints;  /* deleted */

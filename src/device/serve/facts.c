@@ -55,8 +55,9 @@ static int read_facts(void *arg)
 
 /* --- answers of the child, in the event loop --- */
 
-/* Finds a device in the order of struct node_devices; `from` is the position at which the last
- * search ended. */
+/* Finds a device by id; NULL: v does not have it. v is sorted in the order of struct node_devices,
+ * and successive calls must pass ids in that order, because the search goes on at *from, where the
+ * last one ended (0 at first). */
 static struct node_fact *find(struct node_fact *v, size_t n, size_t *from, const char *id)
 {
 	while (*from < n && node_device_order(v[*from].id, id) < 0)

@@ -152,8 +152,9 @@ static char *module_of(struct span path)
 	return ret;
 }
 
-/* Returns those modules after the colon that are not loaded, "rdma_cm,ib_cm"; each module comes
- * before the modules that it needs. modprobe loads them together with the module of the line. */
+/* `line` is a line of modules.dep, "MODULE: DEPENDENCY ...". Returns the dependencies that are not
+ * loaded, "rdma_cm,ib_cm"; each comes before those that it needs. modprobe loads them together
+ * with the module. */
 static char *not_loaded(struct host *h, struct span line)
 {
 	struct span path;

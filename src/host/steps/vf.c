@@ -42,8 +42,8 @@ struct vf_range {
 static const struct opt keys[] = {
 	{"num-vfs", 0, OPT_INT, "N", "number of VFs", AT(number), 0, VFS_MAX},
 	{"pf-names", 0, OPT_STR, "NAME,...",
-	 "PFs: interfaces, RDMA devices or PCI addresses (the section's name); NAME#0-3: only VFs 0 to 3 "
-	 "of this PF",
+	 "PFs: interfaces, RDMA devices or PCI addresses; NAME#0-3: only VFs 0 to 3 of this PF "
+	 "(default, if no key selects PFs: the section's name)",
 	 AT(pf_names), 0, 0},
 	{"root-devices", 0, OPT_STR, "BDF,...", "PFs by PCI address", AT(root_devices), 0, 0},
 	{"vendor", 0, OPT_STR, "HEX", "only PFs of this vendor: 15b3", AT(vendor), 0, 0},

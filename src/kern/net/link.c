@@ -501,8 +501,8 @@ static const char *bad_spec(const struct link_spec *s)
 	if (is_veth(s) && !s->peer_name)
 		return "a veth needs its peer's name";
 	if (turned(s) && (s->master || (s->up && s->netns_fd >= 0)))
-		return "while the peer is set up in another namespace, the link itself cannot be set up in another "
-		       "namespace or be a bridge port";
+		return "if the peer is to be up in another namespace, the link itself can neither be up in another "
+		       "namespace nor be a bridge port";
 	return NULL;
 }
 
