@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The applet table, and the selection of its row for a call. */
+/* The table of applets, and the choice of the applet that a call of the program runs. */
 #include <ctype.h>
 #include <poll.h>
 #include <signal.h>
@@ -89,8 +89,8 @@ static const struct applet table[] = {
 	 "Both a CNI plugin, when a container runtime calls it, and a tool that shows the RDMA "
 	 "devices of this network namespace."},
 	{"loopback", "set the loopback interface of a pod up", run_loopback, PLUGIN, NULL, NULL},
-	{"ifacer", "create the VLAN interfaces and bonds of the node that rails use", run_ifacer,
-	 PLUGIN, NULL, NULL},
+	{"ifacer", "create the node's VLAN interfaces and bonds that rails use", run_ifacer, PLUGIN,
+	 NULL, NULL},
 	{"spiderpool", "addresses from pools", run_spiderpool, IPAM, NULL, NULL},
 	{"host-local", "addresses from ranges, stored in a directory of this host", run_host_local,
 	 IPAM, NULL, NULL},
@@ -104,14 +104,13 @@ static const struct applet table[] = {
 	{"agent", "daemon of a node: addresses, networks and status in a cluster", agent_main, 0,
 	 agent_cmds,
 	 "The agent of a node. It reads pools, pods and networks from the Kubernetes API server, "
-	 "and allocates addresses by Spiderpool's agent API and unirail's own on a UNIX socket. "
-	 "The addresses are from this node's part of each pool, so pods can be created and deleted "
-	 "while the API server is unavailable.\n\n"
-	 "Each setting is an option, usually an environment variable, and a key of the same name "
-	 "in section [agent] of the settings file; the first of these that is given applies. A "
-	 "file that changes is read again; an invalid value is not applied, and the log has its "
-	 "location.\n\n"
-	 "Signals: HUP reads the settings again; TERM answers pending requests and exits."},
+	 "and answers requests for addresses on a UNIX socket, through Spiderpool's agent API "
+	 "and unirail's own API. The addresses are from this node's part of each pool, so pods "
+	 "can be created and deleted while the API server is unavailable.\n\nEach setting is an "
+	 "option, usually an environment variable, and a key of the same name in section [agent] "
+	 "of the settings file; the first of these that is given applies. A file that changes is "
+	 "read again; an invalid value is not applied, and the log has its location.\n\nSignals: "
+	 "HUP reads the settings again; TERM answers pending requests and exits."},
 	{"controller", "daemon of a cluster: webhooks, networks, pools, garbage collection",
 	 controller_main, 0, controller_cmds,
 	 "Runs as a Deployment with one or more replicas. It validates the objects that users "
@@ -125,18 +124,18 @@ static const struct applet table[] = {
 	{"ipam", "allocate addresses to clients of a UNIX socket", ipam_main, 0, ipam_cmds,
 	 "The IPAM server of a node: Spiderpool's agent API on the socket that its plugins "
 	 "expect, with the pools and the journal that unirail's own plugins use without a "
-	 "server. Plugins that use the server and plugins that do not may run side by "
-	 "side.\n\nSignals: HUP reads the pool files and the coordinator's settings again (if "
-	 "they are invalid, the log has the error and the previous ones stay in use); TERM "
-	 "answers pending requests and exits."},
+	 "server. Plugins that use the server can run on the same node as plugins without "
+	 "it.\n\nSignals: HUP reads the pool files and the coordinator's settings again (if they "
+	 "are invalid, the log has the error and the previous ones stay in use); TERM answers "
+	 "pending requests and exits."},
 	{"nri", "NRI plugin of the container runtime: memlock limit and variables for RDMA",
 	 nri_main, 0, nri_cmds,
 	 "A plugin for the NRI of the container runtime, for nodes without the agent: the agent "
-	 "includes it. A container with /dev/infiniband/uverbsN gets no limit of locked memory, "
-	 "root or not, and the variables of NCCL, UCX, NVSHMEM and Gloo for the RDMA "
-	 "devices of its pod's rails. Variables that the container sets itself are not changed.\n\n"
-	 "containerd (with NRI enabled; 2.0 and later: by default) and CRI-O start it from "
-	 "/opt/nri/plugins/10-unirail."},
+	 "includes it. A container with /dev/infiniband/uverbsN, whether it runs as root or not, "
+	 "gets unlimited locked memory (default of --rdma-memlock) and the variables of NCCL, "
+	 "UCX, NVSHMEM and Gloo for the RDMA devices of its pod's rails. Variables that the "
+	 "container sets itself are not changed.\n\ncontainerd (with NRI enabled; 2.0 and later: "
+	 "by default) and CRI-O start it from /opt/nri/plugins/10-unirail."},
 	{"memlock-hook", "hook of CDI: memlock limit of a container with RDMA devices",
 	 memlock_hook_main, 0, memlock_hook_cmds,
 	 "A createRuntime hook of the OCI runtime specification. 'unirail device-plugin --use-cdi "
@@ -183,30 +182,30 @@ static const struct applet table[] = {
 	 "usage error."},
 	{"doctor", "diagnose problems of this host, and write a snapshot for a bug report",
 	 doctor_main, 0, doctor_cmds,
-	 "Checks RDMA devices, links, PFs and VFs, the directories of CNI, pools and resources "
-	 "left by deleted pods. Each problem is one line: what is wrong, where, and the remedy. "
-	 "Only --fix changes anything. Exit status: 0 no problem (notes are not problems), 1 "
-	 "problems, 2 a usage error.\n\n"
-	 "--snapshot writes the parts of /sys, /proc, /etc, /dev and /var/lib that unirail reads, "
-	 "and the kernel's answers to netlink requests, into one text file. Tokens, keys, "
-	 "passwords and kubeconfigs are left out; host names, interface names and addresses are "
-	 "not. --root FILE checks such a file instead of this host."},
+	 "Checks RDMA devices, links, PFs, VFs, pools, the directories of CNI, and resources "
+	 "that deleted pods left behind. Each problem is one line: what is wrong, where, and the "
+	 "remedy. Only --fix changes anything. Exit status: 0 no problem (notes are not "
+	 "problems), 1 problems, 2 a usage error.\n\n--snapshot writes the parts of /sys, /proc, "
+	 "/etc, /dev and /var/lib that unirail reads, and the kernel's answers to netlink "
+	 "requests, into one text file. Tokens, keys, passwords and kubeconfigs are left out; "
+	 "host names, interface names and addresses are not. --root FILE checks such a file "
+	 "instead of this host."},
 	{"lint", "validate pools, networks and workloads in manifests, without a cluster",
 	 lint_main, 0, lint_cmds,
 	 "Reads manifests (YAML or JSON; several documents and Lists; '-': standard input) and "
-	 "validates them with the same code as the controller's webhooks, each object against the "
-	 "others: pools, subnets and reserved addresses that overlap, networks that name pools "
-	 "that are missing, pods and templates of pods that name networks, pools or groups that "
-	 "are missing, or request too few devices. Exit status: 0 no errors (warnings are not "
-	 "errors), 1 errors or a file that cannot be read, 2 a usage error."},
+	 "validates them with the same code as the controller's webhooks, each object against "
+	 "the others. It reports pools, subnets and reserved addresses that overlap, networks "
+	 "that name pools that are missing, pods and templates of pods that name networks, pools "
+	 "or groups that are missing, or request too few devices. Exit status: 0 no errors "
+	 "(warnings are not errors), 1 errors or a file that cannot be read, 2 a usage error."},
 	{"host", "prepare this host for RDMA: show, plan, apply and undo each step", host_main, 0,
 	 host_cmds,
 	 "The requested state (/etc/unirail/host.conf, the files of /etc/unirail/host.d, or the "
 	 "options of one command) is compared with the present one: each difference is a step. A "
 	 "step is shown with the present value, the requested value and the equivalent command. "
 	 "'apply' executes the steps and records each in a journal; 'undo' restores the values "
-	 "found before, also after a crash. A second apply changes nothing.\n\n"
-	 "'unirail host KIND' applies one kind of step with these options and writes them to "
+	 "found before, also after a crash. A second apply changes nothing.\n\n'unirail host "
+	 "KIND' applies the steps of one kind that its options request and writes the options to "
 	 "/etc/unirail/host.d; without options, or with 'q', it shows the present values. Exit "
 	 "status: 0 nothing to do or everything done, 1 a failure, 2 a usage error, 3 a plan has "
 	 "steps or steps are blocked."},
@@ -214,17 +213,19 @@ static const struct applet table[] = {
 	 install_main, 0, install_cmds,
 	 "Copies this program into the directory of CNI plugins under its own name and creates a "
 	 "symbolic link for each plugin. Each file is replaced in one step: a container runtime "
-	 "that calls a plugin at that moment gets the old or the new one.\n\n"
-	 "An existing file that was not installed by unirail is not changed, unless --replace is "
-	 "given: then it is kept as NAME.before-unirail. --skip-existing installs the other names. The "
-	 "installation is recorded, with digests, in .unirail-install.json in that directory. "
-	 "--uninstall removes what was installed and restores the replaced files; a file that was "
-	 "changed since is reported and not removed (exit status 1)."},
+	 "that calls a plugin at that moment gets the old or the new one.\n\nAn existing file "
+	 "that was not installed by unirail is not changed, unless --replace is given: then it "
+	 "is renamed to NAME.before-unirail. With --skip-existing such a file stays, and the "
+	 "other names are installed. The installation is recorded, with digests, in "
+	 ".unirail-install.json in that directory. --uninstall removes what was installed and "
+	 "restores the replaced files; a file that was changed since is reported and not removed "
+	 "(exit status 1)."},
 	{"manifests", "print the manifests that install unirail", manifests_main, 0, manifests_cmds,
-	 "Prints what 'kubectl apply' needs to install this version in a cluster: definitions, agent "
-	 "and controller, as the Helm chart renders them with the same values. deploy/chart/README.md "
-	 "lists the values. A value without an effect is a note on standard error. Exit status: 0 "
-	 "success, 1 a failure, 2 a usage error or an invalid value."},
+	 "Prints what 'kubectl apply' needs to install this version in a cluster: definitions, "
+	 "agent and controller, as the Helm chart renders them with the same values. "
+	 "deploy/chart/README.md lists the values. For each value without an effect it prints a "
+	 "note on standard error. Exit status: 0 success, 1 a failure, 2 a usage error or an "
+	 "invalid value."},
 	{"migrate", "move a cluster from Spiderpool and Multus to unirail", migrate_main, 0,
 	 migrate_cmds,
 	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and "

@@ -380,8 +380,8 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 			   is);
 }
 
-/* A watch of another kind has detected that etcd was restored. The watch of the node's blocks
- * may detect it much later, because blocks may stay unchanged for a long time. */
+/* The watch of objects of another kind has detected that etcd was restored. The watch of the
+ * node's blocks may detect it much later, because blocks may stay unchanged for a long time. */
 static void on_etcd_restored(void *arg)
 {
 	struct agent *a = arg;

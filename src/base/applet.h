@@ -20,12 +20,12 @@ enum applet_flags {
 struct applet {
 	const char *name;
 	const char *help; /* one line */
-	/* exit status; argv[0]: name or path of the applet */
+	/* returns the exit status; argv[0] is the name or path of the applet */
 	int (*run)(int argc, char **argv);
 	unsigned int flags;
 	/* commands of the applet, ended by {0} (name and help NULL); NULL: none */
 	const struct cmd *cmds;
-	const char *about; /* a paragraph or two for `help` and the man page; may be NULL */
+	const char *about; /* text for `unirail help` and the man page; may be NULL */
 };
 
 /* The applet table, ended by {0}. Empty until main() sets it. */

@@ -77,7 +77,7 @@ void *vec_grow(void *p, size_t count, size_t size);
 
 const char *str_or_empty(const char *s); /* "" instead of NULL */
 const char *str_if_set(const char *s);	 /* NULL instead of "" */
-char *str_dup(const char *s);		 /* returns a copy, which the caller frees; NULL: NULL */
+char *str_dup(const char *s); /* returns a copy, which the caller frees; NULL gives NULL */
 bool str_list_has(char *const *v, size_t n, const char *s);
 /* for qsort() and bsearch() of a list of strings (char *) */
 int str_order(const void *a, const void *b);

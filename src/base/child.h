@@ -30,8 +30,8 @@ struct child_conf {
 	/*
 	 * Called, with the `arg` of child_start(), when a child has ended whose `done` was called
 	 * with -ETIMEDOUT. Until then the struct child is valid, and child_cancel() may be called.
-	 * If `ended` is NULL, or after any other result, the struct child is invalid as soon as
-	 * `done` was called.
+	 * If `ended` is NULL, or if `done` was called without -ETIMEDOUT, the struct child must not
+	 * be used after that call.
 	 */
 	void (*ended)(void *arg);
 };

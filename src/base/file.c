@@ -560,8 +560,8 @@ int file_rename(const struct root *r, const char *from, const char *to, bool exc
 	return n < 0 ? err_sys(e, n, "rename '%s' to '%s'", from, to) : 0;
 }
 
-/* Locks with flock(2). Until `deadline` tries again after 5, 10, 20, 40, 50, 50 ms ...; -1: waits
- * in one call without limit. */
+/* Tries flock(2) until `deadline`, with pauses of 5, 10, 20, 40, 50, 50 ms ...; deadline -1:
+ * waits without limit in one call. */
 static int flock_until(int fd, int64_t deadline)
 {
 	int64_t pause = 5;

@@ -22,7 +22,8 @@ struct root {
 	 * Set `strict` after root_open() if other users may influence the paths that are opened. It
 	 * has no effect on a root other than the host's, nor below /proc, /sys and /dev (except
 	 * /dev/shm). For all other paths:
-	 *  - a symbolic link is followed only if root owns the link and its directory, and that
+	 *  - a symbolic link is followed only if the user root owns the link and its directory, and
+	 *  that
 	 *    directory is either sticky or writable by its owner only. Examples: /var/run, an
 	 *    administrator's link to another disk. For any other link the function returns -ELOOP,
 	 *    and the error names the link.

@@ -223,8 +223,8 @@ static int separator6(struct span *s, int i, int *gap)
 	return s->n == 0;
 }
 
-/* Parses the groups of an IPv6 address into b, at most 16 bytes, and sets *gap to the index in b
- * at which "::" stands. Returns the number of bytes, or -EINVAL. */
+/* Parses the groups of an IPv6 address into b, at most 16 bytes. Sets *gap to the index in b at
+ * which "::" stands; without "::", *gap is unchanged. Returns the number of bytes, or -EINVAL. */
 static int groups6(struct span *s, uint8_t b[static 16], int *gap)
 {
 	int i = 0, r = 0;
@@ -355,7 +355,8 @@ int ipnet_parse_loose(struct span s, struct ipnet *ret)
 	return 0;
 }
 
-/* Finds the longest run of at least two zero groups, the first of equal ones. */
+/* Sets *start and *end (exclusive) to the longest run of at least two zero groups, the first run
+ * if several are equally long; both to -1 if there is none. */
 static void zero_run(const uint16_t g[static 8], int *start, int *end)
 {
 	*start = *end = -1;
@@ -444,7 +445,7 @@ static int hex_byte(const char *p, uint8_t *ret)
 {
 	uint64_t v;
 
-	/* checked first, because num_hex() accepts a prefix "0x" */
+	/* hex_run() refuses the prefix "0x", which num_hex() accepts */
 	if (hex_run((struct span){p, 2}) != 2 || num_hex((struct span){p, 2}, 0xff, &v) < 0)
 		return -EINVAL;
 	*ret = (uint8_t)v;

@@ -36,7 +36,8 @@ int ip_parse(struct span s, struct ipaddr *ret);
 int ip_family_parse(struct span s, uint8_t *ret);
 int ipnet_parse(struct span s, struct ipnet *ret);	 /* CIDR; host bits are not cleared */
 int ipnet_parse_loose(struct span s, struct ipnet *ret); /* CIDR, or a bare address (/32, /128) */
-int mac_parse(struct span s, struct mac *ret); /* as net.ParseMAC: ':' '-' '.'; 6, 8, 20 bytes */
+/* as net.ParseMAC: 6, 8 or 20 bytes; separator ':', '-' or '.' */
+int mac_parse(struct span s, struct mac *ret);
 
 const char *ip_str(const struct ipaddr *a, char buf[static IP_TEXT_MAX]);
 const char *ipnet_str(const struct ipnet *n, char buf[static IP_TEXT_MAX]);

@@ -40,7 +40,8 @@ void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
  */
 void ip_set_collect(struct ip_set *s, const struct ip_range *r);
 void ip_set_merge(struct ip_set *s);
-void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum of both lengths */
+/* adds `more` to s; costs the sum of both lengths */
+void ip_set_plus(struct ip_set *s, const struct ip_set *more);
 /* Subtracts `out` from s. Costs the length of s times the logarithm of the length of `out`, plus
  * the number of intervals of `out` that overlap s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);

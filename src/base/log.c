@@ -66,7 +66,7 @@ int log_level_parse(const char *s, enum log_level *ret)
 }
 
 /* Opens "/" as a strict root: a netconf may name the log file, and this process, as root, writes to
- * it. A strict root refuses a link or FIFO of another user. */
+ * it. A strict root refuses FIFOs, and symbolic links that users other than root can change. */
 static int open_host(struct root *ret, struct err *e)
 {
 	int r = root_open(ret, NULL, e);
@@ -362,8 +362,8 @@ static bool put_key(struct log_line *l, const char *key)
 		     put(l, "\":", 2);
 	else
 		ok = (first || put(l, " ", 1)) && put(l, key, n) && put(l, "=", 1);
-	/* requires room for an opening quote and one byte of the value: no key is without a
-	 * value */
+	/* requires room for an opening quote and one byte of the value, so that no key is
+	 * written without a value */
 	ok = ok && l->n + 2 <= sizeof(l->p) - TAIL;
 	if (!ok) {
 		l->n = before;
@@ -641,7 +641,8 @@ static void close_all(int64_t now_ms, bool all)
 	for (struct log_place *p = limit.places; p; p = p->next)
 		if (all || is_over(p->start_ms, now_ms))
 			close_place(p, now_ms);
-	/* After the loops above, because close_row() may add to a place that close_place() ends. */
+	/* Recomputes due_ms only after the loops above: close_row() may add its count to that of
+	 * a place, which close_place() then logs and resets. */
 	limit.due_ms = 0;
 	for (size_t i = 0; i < N_SETS; i++)
 		for (size_t k = 0; k < N_ROWS; k++) {

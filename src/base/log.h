@@ -4,7 +4,8 @@
 
 /*
  * Logs: one line per event, stable keys, no secrets. Format logfmt or JSON, to stderr or to a file
- * (opened O_APPEND; rotated by size: file.1 .. file.N). Never to stdout, which has the CNI result.
+ * (opened O_APPEND; rotated by size: file.1 .. file.N). Lines are never written to stdout, where a
+ * CNI plugin prints its result.
  *
  *	log_info("attached", LOG_S("rail", name), LOG_I("ms", ms));
  *
@@ -29,7 +30,7 @@ struct log_kv {
 #define LOG_S(k, v) ((struct log_kv){.key = (k), .s = (v)})
 #define LOG_I(k, v) ((struct log_kv){.key = (k), .i = (v)})
 
-extern enum log_level log_threshold; /* level from which lines are written */
+extern enum log_level log_threshold; /* lines of a lower level are not written */
 
 struct log_conf {
 	enum log_level level;
@@ -40,8 +41,8 @@ struct log_conf {
 };
 
 int log_setup(const struct log_conf *c, struct err *e);
-/* Parses a level in upper or lower case: debug, info, warn, warning, error, fatal or panic (the
- * last two: no lines). -EINVAL: any other word. */
+/* Parses a level in upper or lower case: debug, info, warn, warning, error, fatal or panic
+ * (fatal and panic: no line is written). -EINVAL: any other word. */
 int log_level_parse(const char *s, enum log_level *ret);
 /* Adds a key to every later line; value NULL removes the key. A ninth key is ignored. */
 void log_context(const char *key, const char *value);
@@ -121,8 +122,8 @@ int64_t log_limit_now(void);
 		}                                                                                  \
 	} while (0)
 
-/* Writes the counts whose period has ended; returns the ms until the next period ends, -1: none.
- * Called by the loop. */
+/* Logs the counts of suppressed lines whose period has ended. Returns the ms until the next
+ * period with suppressed lines ends; -1: there is none. Called by the loop. */
 int64_t log_limit_flush(int64_t now_ms);
 /* Writes and resets all counts; called when a program ends. */
 void log_limit_end(void);

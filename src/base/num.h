@@ -20,6 +20,7 @@ int num_duration_ms(struct span s, int64_t max, int64_t *ret);
 /* Finds the first line of the text that begins with `label`, and parses the word after the label
  * like num_hex() or, if `hex` is false, num_u64(). -ENOENT: no line begins with the label. */
 int num_labelled(struct span text, const char *label, bool hex, uint64_t *ret);
-int num_bool(struct span s, int *ret); /* true false yes no on off 1 0, any case */
+/* true, false, yes, no, on, off, 1 or 0, in upper or lower case */
+int num_bool(struct span s, int *ret);
 
 #endif

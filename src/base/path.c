@@ -32,9 +32,10 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 		return -EINVAL;
 	if (r->strict && r->host && !path_is_kernels(path))
 		return path_open_strict(r, path, flags, mode);
-	/* The host's root: openat(), because musl's open() sets FD_CLOEXEC a second time. Any
-	 * other root: openat2(), which returns -EAGAIN if a rename occurred during the path
-	 * walk, so that the kernel could not guarantee that the path stays below the root. */
+	/* The host's root: openat(), because musl's open() sets FD_CLOEXEC again by an extra
+	 * fcntl(). Any other root: openat2(), which returns -EAGAIN if a rename occurred during
+	 * the path walk, so that the kernel could not guarantee that the path stays below the
+	 * root. */
 	do {
 		fd = r->host ? openat(r->fd, path, flags | O_CLOEXEC, mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
@@ -123,8 +124,8 @@ struct walk {
 	char rest[PATH_MAX], next[PATH_MAX];
 };
 
-/* Returns whether root owns the file. In a user namespace the host's root can appear with
- * another UID; the owner of "/" has that UID. */
+/* Returns whether the user root owns the file. In a user namespace the host's user root can
+ * appear with another UID; the owner of "/" has that UID. */
 static bool is_roots(int root, const struct stat *st)
 {
 	struct stat top;

@@ -12,16 +12,16 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode);
 /* After path_open() returned -ELOOP: sets ret to the absolute path of the link that it refused, and
  * returns true. Returns false if it refused no link. */
 bool path_refused(const struct root *r, const char *path, char *ret, size_t size);
-/* Returns true below /proc, /sys or /dev (except /dev/shm), where only the kernel and root create
- * names: `strict` does not apply. */
+/* Returns true below /proc, /sys or /dev (except /dev/shm), where only the kernel and the user
+ * root create names: `strict` does not apply. */
 bool path_is_kernels(const char *path);
 /*
  * Opens the directory that contains `path` and copies the last component into base[256]. For names
  * to be created, renamed or removed: the last component is never followed.
  */
 int path_parent(const struct root *r, const char *path, char *base, int *dir);
-/* fsync of a directory. Returns 0 also if the file system is read-only or has no such fsync, or if
- * this process has no permission to read the directory. */
+/* fsync of a directory. Returns 0 also if the file system is read-only or does not support fsync
+ * of directories, or if this process has no permission to read the directory. */
 int path_sync_dir(int dir);
 /* Sets ret to the name of a temporary file, ".BASE.xxxxxxxx.tmp" with eight random hexadecimal
  * digits; a BASE over 240 bytes is truncated. */

@@ -5,7 +5,8 @@
 #include "base/file.h"
 
 /* file_sweep_dir() for a directory that other processes may be writing to: removes only
- * temporary files not modified for FILE_OLD_S, longer than any file_replace() takes. */
+ * temporary files that were last modified more than FILE_OLD_S seconds ago. No file_replace()
+ * takes that long. */
 enum { FILE_OLD_S = 10 * 60 };
 void file_sweep_old(const struct root *r, const char *dir);
 

@@ -5,8 +5,8 @@
 /*
  * The undo list: after each successful change the caller pushes a step that reverses the change. On
  * failure undo_run() runs the steps newest first (all of them, even if one fails; failures are
- * logged); on success undo_disarm() discards them. undo_push() copies the argument of a step;
- * pointers in the argument are borrowed and must live as long as the list.
+ * logged); on success undo_disarm() discards them. undo_push() copies the argument of a step, but
+ * not the data to which pointers in the argument point: that data must exist as long as the list.
  */
 
 #include <stddef.h>

@@ -24,7 +24,7 @@ enum {
 	 * size or only one node uses the pool. BLOCK_BITS_MAX: limit in these two cases. */
 	BLOCK_BITS = 4,
 	BLOCK_BITS_MAX = 16,
-	BLOCK_NAME_MAX = 253, /* limit of an object's name */
+	BLOCK_NAME_MAX = 253, /* maximum length of an object's name */
 };
 
 /* How a pool is divided into blocks. */
@@ -52,10 +52,11 @@ int block_name(const char *pool, u128 index, char ret[static BLOCK_NAME_MAX + 1]
 /* Sets *index and returns true if the name is one that block_name() makes for the pool. */
 bool block_name_parse(const char *name, const char *pool, u128 *index);
 
-/* Adds the addresses of s that are in the net to ret, which is empty or has addresses of the same
- * family. */
+/* Adds to ret the addresses of s that are in the net. Before the call, ret must be empty or have
+ * addresses of the same family. */
 void block_addresses(const struct ip_set *s, const struct ipnet *net, struct ip_set *ret);
-/* Finds the first block from *index on that has addresses of s; returns false if there is none. */
+/* Sets *index to the first block that has addresses of s, beginning with the block *index.
+ * Returns false if there is none. */
 bool block_next(const struct block_cut *c, const struct ip_set *s, u128 *index);
 /*
  * Finds a block with addresses of s that is not in `taken` (sorted). The search starts at a

@@ -19,8 +19,9 @@ enum { BLOCK_LABEL_MAX = 64 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);
 
-/* Reads a SpiderIPBlock. Kind ERR_CONF: the message names the wrong field. An entry without a valid
- * address or without a string is an error: ignoring it could assign its address twice. */
+/* Reads a SpiderIPBlock. Kind ERR_CONF: the message names the wrong field. An entry of
+ * spec.released whose key is not an address or whose value is not a string is an error: if it
+ * were ignored, its address could be assigned twice. */
 int block_object_read(const struct json *v, struct block_object *ret, struct err *e);
 
 struct block_request {

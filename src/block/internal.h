@@ -48,8 +48,8 @@ struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 /* Returns the demand of a pool; NULL: the pool is unknown. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
-/* Plans a list of the pool's blocks if one is due after a restore of etcd (block_facts.rescan_ms);
- * returns whether it is due. */
+/* Plans a request that lists the pool's blocks, if such a list is due after a restore of etcd
+ * (block_facts.rescan_ms); returns whether it is due. */
 bool plan_rescan(struct planner *p, const struct block_need *need);
 /* Plans the return of the entry if it is of this log (or, if block_facts.alone, of any log of
  * this node), the log does not show its address as borrowed, and no local pod has the address. */

@@ -83,12 +83,13 @@ int block_log_borrowed_all(struct block_log *l, struct block_table *t,
 			   const struct block_borrowed *v, size_t n, struct err *e);
 /*
  * Writes releases whose first write failed: they already took effect in memory. The caller must not
- * send a release to the API server before this succeeds: after a crash the node would believe that
- * it still owns the address.
+ * send a release to the API server before block_log_sync() succeeds: after a crash the node would
+ * believe that it still owns the address.
  */
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
-/* Records that etcd was restored from a backup (on; `seen` becomes 0), or that the recovery is
- * finished (off, see block_has_rescanned()). Takes effect in memory even when the write fails. */
+/* on: records that etcd was restored from a backup, and sets `seen` to 0. Not on: records that
+ * the recovery is finished (block_has_rescanned()). Takes effect in memory even when the write
+ * fails. */
 int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e);
 /* Generates a new token "<id>-<number>". The next change of the log makes its number durable. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);

@@ -141,10 +141,8 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 	if (!*o->node && (!x || is_offer(x)))
 		return take_over(f, index, op);
 	if (!x && strcmp(o->node, f->table->node) == 0)
-		/*
-		 * this node owns the block, which becomes usable soon, or another log of this node
-		 * claimed it
-		 */
+		/* this node owns the block but cannot use it yet, or another log of this node
+		 * claimed it */
 		return MIGRATION_WAIT;
 	return request(f);
 }

@@ -77,7 +77,7 @@ static int op_put_borrowed(struct block_log *l, struct block_table *t, const str
 	return block_log_borrowed(l, t, &n, e);
 }
 
-/* Drops the object of a peer's block from which this node no longer borrows addresses. */
+/* Drops the object of a peer's block if this node no longer borrows addresses from that block. */
 static void op_forget(struct block_table *t, const char *name)
 {
 	const struct block_object *o = block_object_find(t, name);
@@ -424,8 +424,9 @@ static void drop_leftover(struct block_view *v, const struct ipaddr *a)
 		}
 }
 
-/* Records which node has an address that was requested by name. Any other request may have changed
- * the block, so the stored lookups of the block are dropped. */
+/* After an OP_READ or OP_REQUEST for one particular address, records which node has it. After
+ * any other request, or without an answer, drops the stored lookups of the block, which may have
+ * changed. */
 static void lookup_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
 			 const struct block_object *o, int64_t now_ms)
 {

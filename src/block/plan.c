@@ -612,8 +612,9 @@ static bool has_ip(const struct block_op *op, const struct ipaddr *a)
 }
 
 /* Recreates a lost object. Released addresses stay released. After a restore of etcd, another node
- * may have owned the block since the backup, and its pods are not known yet. Then all addresses
- * without a local pod are marked "?", as for a block from which this node only borrowed. */
+ * may have owned the block since the backup, and the pods of that node are not known yet. Then
+ * all addresses without a local pod are marked "?", as for a block from which this node only
+ * borrowed. */
 static void recreate(struct planner *p, const struct block_claim *c)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);

@@ -75,9 +75,9 @@ struct block_facts {
 	/* Every pod of this node has a lease, and no other agent uses the node's name: blocks and
 	 * entries of earlier logs of this node may be adopted or returned. */
 	bool alone;
-	/* for how long after a list or read of a block this node may borrow addresses that it
-	 * showed as available to any node ("*"); also the minimum age at which a list is
-	 * repeated without a request in between */
+	/* for how long after a list or read of a block this node may borrow the addresses that
+	 * the list or read showed as available to any node ("*"); also the minimum age at which
+	 * a list is repeated without a request in between */
 	int64_t view_ms;
 	/* how long a list without free blocks delays the next attempt to pre-allocate */
 	int64_t ahead_ms;

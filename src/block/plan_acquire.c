@@ -36,7 +36,8 @@ static bool is_taken(const struct block_view *v, u128 index)
 	return false;
 }
 
-/* Finds the pool's block at a position, counted from the pool's first usable block. */
+/* Sets *ret to the index of the block at position `place`, counted from the pool's first usable
+ * block. Returns false if there is no such block or it has no usable address. */
 static bool at_place(const struct block_need *need, u128 place, u128 *ret)
 {
 	u128 first = 0, found;
@@ -294,8 +295,9 @@ enum {
 	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
 	REQUEST_FORGET_MS = 60 * 1000,
-	/* how long after a list or read this node borrows addresses that it showed as reserved
-	 * for this node (the owner ends a reservation after RESERVED_MAX_MS) */
+	/* for how long after a list or read this node borrows the addresses that the list or
+	 * read showed as reserved for this node (the owner ends a reservation after
+	 * RESERVED_MAX_MS) */
 	RESERVED_MIN_MS = 4000,
 };
 
@@ -416,9 +418,9 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 	       (v->rounds >= FAST_ROUNDS && !is_reached(p, v->requested_ms + round_ms(p, v)));
 }
 
-/* Returns the capacity that the owner reports or, without a report, the number of its unreleased
- * addresses (an owner that has lent fewer can probably release more); minus the addresses that
- * other nodes request. */
+/* Returns how many addresses the owner can probably give to this node. This is the capacity that
+ * it reports or, without a report, the number of unreleased addresses of the block; in both
+ * cases minus the number of addresses that other nodes request from the block. */
 static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->requested_by_others;
@@ -437,8 +439,8 @@ static bool is_hopeful(const struct planner *p, const struct block_peer *x)
 	return x->reports ? is_sure(x) : !was_requested(p, x, REQUEST_FORGET_MS);
 }
 
-/* Prefers the peer that probably has the most free addresses; if no peer has any, the one asked
- * longest ago. */
+/* Returns whether peer x is preferred to `than`: it probably has more free addresses or, if
+ * neither peer has any, this node asked it longer ago. */
 static bool is_better(const struct planner *p, const struct block_peer *x,
 		      const struct block_peer *than)
 {
@@ -449,8 +451,8 @@ static bool is_better(const struct planner *p, const struct block_peer *x,
 	return hopeful == before ? x->requested_ms < than->requested_ms : hopeful;
 }
 
-/* Returns the best peer that reports free capacity or was not asked recently; the order of equal
- * ones differs between nodes. */
+/* Returns the best peer (is_better()) that reports free capacity or was not asked recently.
+ * Peers that are equally good have a different order on each node. */
 static const struct block_peer *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
@@ -467,8 +469,8 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	return ret;
 }
 
-/* Returns the number of addresses to request from the peer: the capacity it reports, or a part of
- * the demand. */
+/* Returns the number of addresses to request from the peer, at most `left`: the free capacity
+ * that it reports or, if it reports none, an n-th part of `want`. */
 static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;
@@ -521,7 +523,8 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
  * the address. */
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
-/* Reclaims an address of a block of this node that any node may borrow ("*"). */
+/* Reclaims an address that is in a block of this node and has the entry "*" (any node may borrow
+ * it). */
 static void reclaim(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		    const struct ipaddr *a)
 {
@@ -611,8 +614,9 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 
 /* --- requests of peers for named addresses --- */
 
-/* Returns whether the request is refused: this node cannot release the address soon, the address is
- * available already, or the request is this node's own, sent when a peer owned the block. */
+/* Returns whether the request is refused: the address is not a pool address in this block, a
+ * local pod has it, it is in quarantine, it was released already, or the request is this node's
+ * own, sent when a peer owned the block. */
 static bool is_void(const struct planner *p, const struct block_claim *c,
 		    const struct block_object *o, const struct block_need *need, const char *key,
 		    const struct ipaddr *a)

@@ -30,8 +30,8 @@
 
 struct block_release {
 	/* Returns whether the node was deleted and no pod is bound to it, or the node was recreated
-	 * and leaves the block unused. uid: of the Node object that owns the block; "": the second
-	 * case is not tested. */
+	 * and leaves the block unused. uid: UID of the Node object that owns the block; "": only
+	 * tests whether the node was deleted. */
 	bool (*is_deleted)(void *arg, const char *node, const char *uid);
 	/* Returns whether it is confirmed that no node has the address. */
 	bool (*is_lost)(void *arg, const struct ipaddr *ip);

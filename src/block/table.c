@@ -737,8 +737,8 @@ static bool block_named_has_requested(const struct block_table *t, const struct 
 	return false;
 }
 
-/* Returns whether the address is refused: this node may not borrow it by its entry, or the owner
- * removed the request without releasing the address. */
+/* Returns whether the address is refused: its entry does not permit this node to borrow it, or
+ * the owner removed the request without releasing the address. */
 static bool is_refused(const struct block_table *t, const struct block_lookup *was,
 		       const struct block_lookup *is)
 {

@@ -63,7 +63,7 @@ struct block_claim {
 	 * the table */
 	struct ipaddr *released;
 	size_t n_released;
-	bool absent; /* a recent read found no object; not in the log */
+	bool absent; /* a recent read found no object; the log does not store this field */
 };
 
 enum borrow_state {
@@ -86,7 +86,7 @@ struct block_borrowed {
 	 * is returned after the end of the pod that uses it.
 	 */
 	bool asserted;
-	bool absent; /* a recent read found no block; not in the log */
+	bool absent; /* a recent read found no block; the log does not store this field */
 };
 
 /* An entry of a peer's block or an orphan: this node may borrow the address, or (`leftovers`) the
@@ -101,7 +101,7 @@ struct block_offer {
 /* The block of a peer, or an orphan (without free capacity, since no owner answers requests). */
 struct block_peer {
 	char *name;
-	uint32_t unreleased; /* unreleased addresses; the owner's pods may use them */
+	uint32_t unreleased; /* number of unreleased addresses; the owner's pods may use them */
 	/* number of unreleased addresses that the owner can release, by its report; without a
 	 * report: `unreleased` */
 	uint32_t spare;
@@ -164,7 +164,8 @@ struct block_table {
 	/* sorted by name: blocks of this node, and peers' blocks from which this node borrows */
 	struct block_object *objects;
 	size_t n_objects;
-	/* this node's blocks were listed: block_plan() reads an object that is missing here */
+	/* this node's blocks were listed: if a block's object is not in this table, block_plan()
+	 * plans a request that reads it from the API server */
 	bool synced;
 	struct block_view *views;
 	size_t n_views;
@@ -223,11 +224,11 @@ void block_table_stamp(struct block_table *t, int64_t now_ms);
 enum { BLOCK_REQUESTED_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
 const char *block_requested_key(const char *node, const struct ipaddr *a,
 				char ret[static BLOCK_REQUESTED_MAX]);
-/* Returns false if the request is for any address. */
+/* Returns whether the key is "node@address"; if so, sets *a to the address. */
 bool block_requested_named(const char *key, struct ipaddr *a);
 const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTED_MAX]);
-/* Returns whether the key is "node@*"; ret: the text of an entry that reserves an address for this
- * node, or "". */
+/* Returns whether the key is "node@*"; sets ret to the text of an entry that reserves an address
+ * for the node in the key, "@node*", or to "" if the key has another form. */
 bool block_requested_reservation(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
 bool block_requested_is_of(const char *key, const char *node);
 const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
@@ -251,9 +252,9 @@ const char *block_entry_local(const char *node, const char *token,
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
 /*
  * Returns whether `is` differs from the earlier version `was` in a way that only the owner of the
- * block causes: it has another claim, offers ("*" or "@node*") an address that had no entry, or has
- * reclaimed an address with the entry "*". Peers change and remove only entries that exist, or add
- * entries of their own; the controller removes entries of other kinds.
+ * block causes: it has another claim, has an entry "*" or "@node*" for an address that had no
+ * entry, or has reclaimed an address with the entry "*". Peers change and remove only entries that
+ * exist, or add entries of their own; the controller removes entries of other kinds.
  */
 bool block_changed_by_owner(const struct block_object *was, const struct block_object *is);
 /* Returns whether any node may borrow the address now: "*". */

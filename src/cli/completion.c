@@ -64,10 +64,9 @@ static enum complete_kind complete_value(const struct opt *o)
 	return o->type == OPT_STR || o->type == OPT_STRS ? kind_of(o->arg) : COMPLETE_NOTHING;
 }
 
-/*
- * Offers the operands that a placeholder lists: "bash|zsh|fish" or "[on|off]"; APPLET stands for
- * the names of all applets, FILE and DIR for paths.
- */
+/* Adds the operands that a placeholder lists to the words that may follow. Placeholders:
+ * "bash|zsh|fish" or "[on|off]"; APPLET stands for the names of all applets, FILE and DIR for
+ * paths. */
 static void offer_operands(struct complete_place *p, const char *args)
 {
 	struct span rest = span_of(args), word;
@@ -85,7 +84,8 @@ static void offer_operands(struct complete_place *p, const char *args)
 			offer(p, word, "");
 }
 
-/* Adds a position for each word of the command's path; each position offers the next word. */
+/* Adds a position for each word of the command's path; the next word of the path may follow
+ * there. */
 static void add_command(struct complete *c, const struct applet *a, const struct cmd *cmd)
 {
 	auto_free char *path = cmd->name ? xasprintf("%s %s", a->name, cmd->name)
@@ -105,10 +105,8 @@ static void add_command(struct complete *c, const struct applet *a, const struct
 	offer_operands(p, cmd->args);
 }
 
-/*
- * After "help" the words of every other position may follow: "help pool" offers the same words as
- * "pool".
- */
+/* After "help" the words of every other position may follow: after "help pool" the same words as
+ * after "pool". */
 static void add_help(struct complete *c, const char *help)
 {
 	size_t n = c->n;

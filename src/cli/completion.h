@@ -14,7 +14,7 @@ struct complete_word {
 	const char *help; /* may be "" */
 };
 
-/* A position: the words typed so far, without options: "", "pool", "pool list". */
+/* A position: the words typed so far, without options; for example "", "pool" or "pool list". */
 struct complete_place {
 	char *path;
 	struct complete_word *next; /* words that may be typed next */

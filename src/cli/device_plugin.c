@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `unirail device-plugin`: the device plugins without an agent. Also the entry points under the
- * names and with the flags of the original programs: k8s-rdma-shared-dp and sriovdp.
- */
+/* `unirail device-plugin`: runs the device plugins without an agent. This file also has the
+ * entry points that run it as the original programs k8s-rdma-shared-dp and sriovdp, with their
+ * flags. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -46,8 +45,8 @@ static const struct opt opts[] = {
 	 "specifications name it as a hook that sets the limit rdma-memlock",
 	 O(memlock_hook), 0, 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
-	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited, "
-	 "no (the limit is not changed), or a number of bytes (unlimited)",
+	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited "
+	 "(default), a number of bytes, or no (the limit is not changed)",
 	 O(memlock), 0, 0},
 	{"plugins-dir", 0, OPT_STR, "DIR",
 	 "directory of the kubelet's socket (" PATH_DEVICE_PLUGINS ")", O(plugins_dir), 0, 0},
@@ -73,8 +72,9 @@ static const struct opt opts[] = {
 const struct cmd device_plugin_cmds[] = {
 	{NULL, "[CONFIG...]",
 	 "advertise RDMA devices and VFs to the kubelet; CONFIG: files, or directories of a mounted "
-	 "ConfigMap (" PATH_RESOURCES "); without CONFIG, if that path does not exist: resources "
-	 "named by rail, as 'unirail device plan' prints them",
+	 "ConfigMap (" PATH_RESOURCES "); without CONFIG, if this default path does not exist: "
+	 "resources named by rail, as 'unirail device plan' prints "
+	 "them",
 	 opts, 0, -1},
 	{0},
 };

@@ -68,8 +68,8 @@ static void add_option(struct fix_command *c, const char *option, const char *va
 	free(old);
 }
 
-/* Adds an operand. If the command has the same operand, or one with the same KEY, the new one
- * replaces it only with `replace`. */
+/* Adds an operand. If the command already has the same operand, or one with the same KEY, this
+ * function adds none; if `replace` is set, it overwrites the existing operand. */
 static void add_operand(struct fix_command *c, const char *word, bool replace)
 {
 	const char *equals = strchr(word, '=');
@@ -129,9 +129,9 @@ static const struct opt *key_of(const struct host_kind *k, const char *name)
 }
 
 /*
- * Adds the values of the kind's section in `conf`, for keys that the command does not set; lists
- * are joined. Adds nothing if `conf` has no section or several sections of the kind, or if its
- * sections have names (HOST_NAMED).
+ * Adds the values of the kind's section in `conf`, for keys that the command does not set; if both
+ * set a list, joins the two lists. Adds nothing if `conf` has no section or several sections of the
+ * kind, or if sections of the kind have names (HOST_NAMED).
  */
 static void keep_section(struct fix_command *c, const struct host_conf *conf)
 {

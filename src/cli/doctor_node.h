@@ -3,9 +3,9 @@
 #define UNIRAIL_CLI_DOCTOR_NODE_H
 
 /*
- * `unirail doctor --node NAME`: diagnoses a node by the objects of the API server: its Node
- * (conditions, extended resources, the label of NVIDIA's network operator) and the warning events
- * that unirail's daemons reported in the last hour.
+ * `unirail doctor --node NAME`: diagnoses a node by objects of the API server: the node's Node
+ * object (conditions, extended resources, the label of NVIDIA's network operator) and the warning
+ * events that unirail's daemons reported in the last hour.
  */
 
 #include "doctor/checks.h"

@@ -10,9 +10,8 @@
 
 const struct cmd help_cmds[] = {
 	{NULL, "[APPLET [COMMAND] | TOPIC [PART]]",
-	 "help on an applet, a command or a topic; PART, "
-	 "only of the topic settings: agent, controller or "
-	 "ipam",
+	 "help on an applet, a command or a topic; only the topic settings has a PART: agent, "
+	 "controller or ipam",
 	 NULL, 0, -1},
 	{0},
 };

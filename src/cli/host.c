@@ -16,10 +16,9 @@
 #include "host/render.h"
 #include "host/watch.h"
 
-/*
- * `unirail host`: options, wiring, exit status: 0 nothing to do, or everything done; 1 a failure; 2
- * a usage error; 3 a plan has steps, or steps were blocked.
- */
+/* `unirail host`: reads the options, runs the command and returns the exit status: 0 nothing to
+ * do, or everything done; 1 a failure; 2 a usage error; 3 a plan has steps, or steps were
+ * blocked. */
 
 enum { OUT_MAX = 64 << 20, CMDS_MAX = 48, STATUS_STEPS = 3, PROG_MAX = 64 };
 

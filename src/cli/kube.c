@@ -38,7 +38,9 @@ struct kube_tool {
 
 static const struct opt get_opts[] = {
 	ACCESS,
-	{"namespace", 'n', OPT_STR, "NS", "namespace to list instead of the context's namespace",
+	{"namespace", 'n', OPT_STR, "NS",
+	 "namespace of the objects, instead of the context's "
+	 "namespace",
 	 AT(ns)},
 	{"all-namespaces", 'A', OPT_FLAG, NULL, "list objects of all namespaces", AT(all)},
 	{"selector", 'l', OPT_STR, "LABELS",
@@ -76,8 +78,9 @@ static void on_version(void *arg, int status, const struct json *v, const struct
 
 	(void)status;
 	if (!e)
-		printf("API server %s at %s:%u, from %s\n", text ? text : "of unknown version",
-		       t->conf.host, t->conf.port, t->conf.from);
+		printf("API server %s at %s:%u, address from %s\n",
+		       text ? text : "of unknown version", t->conf.host, t->conf.port,
+		       t->conf.from);
 	kube_tool_stop(t, e);
 }
 

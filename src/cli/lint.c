@@ -23,12 +23,15 @@ struct lint_opts {
 };
 
 #define AT(field) offsetof(struct lint_opts, field), 0, 0
-static const struct opt opts[] = {
-	{"namespace", 'n', OPT_STR, "NS", "namespace of objects without one (default)", AT(ns)},
-	{"unirail-namespace", 0, OPT_STR, "NS", "unirail's own namespace (kube-system)",
-	 AT(own_ns)},
-	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
-	{0}};
+static const struct opt opts[] = {{"namespace", 'n', OPT_STR, "NS",
+				   "namespace of objects whose manifest names none "
+				   "(default: 'default')",
+				   AT(ns)},
+				  {"unirail-namespace", 0, OPT_STR, "NS",
+				   "unirail's own namespace (kube-system)", AT(own_ns)},
+				  {"output", 'o', OPT_CHOICE, "text|json", "output format",
+				   AT(output)},
+				  {0}};
 
 const struct cmd lint_cmds[] = {
 	{NULL, "FILE...", "validate manifests against each other, without a cluster", opts, 1, -1},

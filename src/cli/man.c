@@ -61,7 +61,8 @@ static void roff_line(struct buf *b, const char *before, const char *s, const ch
 	buf_str(b, after);
 }
 
-/* "unirail-pool"; a name that already has this prefix is unchanged. */
+/* Returns the name of the page, such as "unirail-pool": the applet's name with the prefix
+ * "unirail-", unless it already begins with this prefix. */
 static char *page_name(const struct applet *a)
 {
 	if (strncmp(a->name, "unirail-", strlen("unirail-")) == 0)
@@ -210,9 +211,9 @@ static void main_page(struct buf *b)
 	head(b, "unirail", "gives Kubernetes pods their RDMA rails");
 	buf_str(b, ".SH SYNOPSIS\n.B unirail\n\\fIAPPLET\\fR [\\fICOMMAND\\fR] "
 		   "[\\fIOPTION\\fR...]\n");
-	buf_str(b, ".SH DESCRIPTION\nOne program with many applets: the first operand, or the name "
-		   "of the link through which the program is called, selects the applet. If there "
-		   "is not an applet, the program exits with status 127.\n.SH APPLETS\n");
+	buf_str(b, ".SH DESCRIPTION\nOne program with many applets: the first operand, or the "
+		   "name of the link through which the program is called, selects the applet. If "
+		   "neither names an applet, the program exits with status 127.\n.SH APPLETS\n");
 	for (const struct applet *a = applets; a->name; a++) {
 		auto_free char *page = page_name(a);
 

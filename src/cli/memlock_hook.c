@@ -26,7 +26,8 @@ const struct cmd memlock_hook_cmds[] = {
 	{0},
 };
 
-/* {"ociVersion": ..., "id": ..., "status": "creating", "pid": 4711, "bundle": ...} */
+/* Reads the pid from the state on stdin: {"ociVersion": ..., "id": ..., "pid": 4711, "bundle":
+ * ...} */
 static int read_pid(int64_t *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -254,7 +254,7 @@ static int read_filter(const char *name, const char *value, struct selection *s,
 	return 0;
 }
 
-/* [show] [qp|mr] [show|mode] [link [DEVICE[/PORT]]] [FILTER VALUE]... */
+/* Reads the operands [show] [qp|mr] [show|mode] [link [DEVICE[/PORT]]] [FILTER VALUE]... */
 static int read_statistic(int argc, char **argv, struct selection *s, struct err *e)
 {
 	int i = 0, r = 0;

@@ -331,7 +331,7 @@ static void put_qps(struct rdma_out *o, const struct rdma_stat *s)
 		buf_char(o->b, '>');
 }
 
-/* As text, the name of a kernel module (s->owner) is in brackets. */
+/* In text output, puts the name of a kernel module (s->owner) in brackets. */
 static void put_creator(struct rdma_out *o, const struct rdma_stat *s, const char *comm)
 {
 	if (s->pid)

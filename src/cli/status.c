@@ -30,7 +30,8 @@ static const struct opt status_opts[] = {
 };
 
 const struct cmd status_cmds[] = {
-	{NULL, NULL, "state of this node's agent and its pools", status_opts, 0, 0},
+	{NULL, NULL, "state of this node's agent and of the node's address pools", status_opts, 0,
+	 0},
 	{0},
 };
 
@@ -76,9 +77,9 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", json_get_text(k, "reason"));
 }
 
-/* Prints the CNI configuration that the runtime uses, and the `reason` of `v`. Omits the reason
- * if the node is not ready and the runtime does not use the configuration: usually this is the
- * reason for not being ready, which print_text() has already printed. */
+/* Prints the CNI configuration that the runtime uses, and the `reason` of `v`. Omits `reason` if
+ * the node is not ready and the runtime does not use the configuration: print_text() has then
+ * usually printed the same text as the reason of the node. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -121,9 +122,9 @@ static void print_text(const struct json *v)
 	printf("%lld blocks owned by this node, %lld addresses borrowed from other nodes\n",
 	       (long long)number(b, "owned"), (long long)number(b, "borrowed"));
 	if (unadopted)
-		printf("%lld blocks of this node are not in the agent's block log (lost, or "
-		       "written by another agent): not used until the agent has found the "
-		       "addresses of all pods of this node\n",
+		printf("%lld blocks of this node are not in the agent's block log (their entries "
+		       "were lost, or another agent claimed the blocks): this agent does not use "
+		       "them until it has found the addresses of all pods of this node\n",
 		       unadopted);
 	if (pending)
 		printf("%lld pods wait for addresses\n", pending);

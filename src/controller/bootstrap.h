@@ -27,8 +27,9 @@ struct defaults;
 
 /* Settings of a default pool; borrowed; NULL: not set. */
 struct defaults_pool {
-	const char *subnet, *name; /* subnet: name of the SpiderSubnet; name: of the pool, NULL:
-	                            * create neither */
+	/* subnet: name of the SpiderSubnet, NULL: create none; name: name of the pool, NULL:
+	 * create neither pool nor subnet */
+	const char *subnet, *name;
 	const char *cidr, *ips, *gateway;
 };
 

@@ -5,11 +5,11 @@
 /*
  * The node's PCI network functions, PFs and VFs. Each has its netdevs and its RDMA devices with
  * ports and GIDs; a VF also has its number, representor and attributes. Everything except VF
- * attributes and the eswitch mode is read from sysfs under a root
- * (Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband) with the kernel's
- * spelling; the root may also hold a copy of another host's sysfs. Netdevs and RDMA devices are
- * those of the network namespace that /sys was mounted in: a netdev or RDMA device that was moved
- * into a pod is not listed.
+ * attributes and the eswitch mode is read from sysfs below a root directory (see
+ * Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband of the kernel), and the
+ * values are spelled as in sysfs; the root directory may also hold a copy of another host's sysfs.
+ * Netdevs and RDMA devices are those of the network namespace that /sys was mounted in: a netdev or
+ * RDMA device that was moved into a pod is not listed.
  */
 
 #include "kern/pci/devlink.h"
@@ -72,9 +72,9 @@ struct inventory {
 
 /*
  * Lists the network controllers (PCI class 2), sorted by address. route, generic: netlink sockets
- * of the node. Without `route` (NULL) VF attributes are not read, without `generic` eswitch modes;
- * nor are those that a PF's driver does not report. A host without PCI has no functions; this is
- * not an error.
+ * of the node. route NULL: VF attributes are not read; generic NULL: eswitch modes are not read.
+ * Values that a PF's driver does not report are missing, which is not an error. A host without PCI
+ * has no functions; this is not an error.
  */
 int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
 		   struct inventory *ret, struct err *e);

@@ -265,8 +265,8 @@ static void check_installed(struct doctor *d, const char *file, const struct jso
 	(void)plugin, (void)arg;
 	if (!strchr(type, '/') && !file_exists(d->f->root, path))
 		find_once(d, file,
-			  "'unirail install' installs unirail's plugins; install the packages of "
-			  "the others",
+			  "'unirail install' installs unirail's plugins; install the other "
+			  "plugins from their own packages",
 			  what);
 }
 
@@ -500,7 +500,7 @@ static void doctor_rdma_kernel(struct doctor *d)
 			 module, p->bdf);
 		doctor_find(d, p->class >> 8 == 0x0207 ? FINDING_PROBLEM : FINDING_REMARK, p->bdf,
 			    remedy, "the NIC (driver '%s') has no RDMA device%s", p->driver,
-			    f->has_rdma ? "" : ": the kernel's RDMA is not loaded");
+			    f->has_rdma ? "" : ": the kernel's RDMA modules are not loaded");
 	}
 }
 
@@ -696,8 +696,8 @@ static void check_pool_files(struct doctor *d, bool report_errors)
 		pool_set_done(&set);
 }
 
-/* Returns whether this node has allocated addresses. A node with another source of addresses needs
- * no pools. */
+/* Returns whether the store has records of addresses that this node allocated. A node without
+ * records may use another source of addresses, and then needs no pools. */
 static bool has_records(struct ipam *store)
 {
 	auto_free struct ipam_record *v = NULL;
@@ -818,11 +818,10 @@ static void doctor_vf_pfs(struct doctor *d)
 		if (!p->is_pf || !is_network(p))
 			continue;
 		if (n != p->num_vfs)
-			doctor_find(
-				d, FINDING_PROBLEM, p->bdf,
-				"check 'dmesg'; set sriov_numvfs to 0 and back once no pod uses "
-				"a VF of this PF",
-				"%u VFs are configured, %zu exist", p->num_vfs, n);
+			doctor_find(d, FINDING_PROBLEM, p->bdf,
+				    "check 'dmesg'; when no pod uses a VF of this PF, set "
+				    "sriov_numvfs to 0 and then back to its value",
+				    "%u VFs are configured, %zu exist", p->num_vfs, n);
 		if (p->num_vfs && !pci_driver_is_dpdk(p->driver))
 			check_pf_link(d, p);
 	}
@@ -876,8 +875,8 @@ static void doctor_vf_rdma(struct doctor *d)
 
 /* --- whether the container runtime uses the CNI configuration that makes it call unirail-cni --- */
 
-/* Returns the first configuration file, valid or not, in the order of the runtime; skips lists
- * without plugins and files that Cilium has renamed. */
+/* Returns the first configuration file, valid or not, in the order of the runtime; skips files
+ * that Cilium has renamed, and lists without plugins. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -253,7 +253,7 @@ int host_pod_links(const struct host_facts *f, const char *name, struct link **r
 	return f->live ? read_pod(name, ret, n) : replay_pod(f, name, ret, n);
 }
 
-/* A namespace without PCI functions has no file. */
+/* Adds a file HOST_PODS/NAME for each namespace that has PCI functions. */
 static void record_pods(const struct host_facts *f, struct buf *tree)
 {
 	char **names = NULL;
@@ -280,7 +280,7 @@ static void record_pods(const struct host_facts *f, struct buf *tree)
 	str_list_free(names, n);
 }
 
-/* A snapshot without this file, or with a damaged one, has no Node object. */
+/* If HOST_NODE is missing in the snapshot, or is invalid JSON, the Node object is unknown. */
 static void read_node(struct host_facts *f)
 {
 	auto_buf struct buf b = {0};
@@ -312,7 +312,8 @@ int host_facts_read(struct host_facts *f, const struct host_source *s, struct er
 		record_verbs(f, s->record);
 		record_dcb(s);
 	}
-	/* A host without PCI has no functions. */
+	/* Without this directory the host has no PCI bus, and the list of PCI functions is
+	 * empty. */
 	if (file_exists(f->root, "/sys/bus/pci/devices"))
 		r = pci_list(f->root, &f->pci, &f->n_pci, e);
 	if (r == 0 && s->record)

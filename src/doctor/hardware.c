@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks of the settings that `unirail host` makes: PCI between NIC and GPU, GIDs, identities,
- * modules, limits; and of other network managers.
- */
+/* Checks of the settings that `unirail host` makes (PCIe path between NIC and GPU, GIDs, GUIDs
+ * and MAC addresses, modules, limits), and a check for NetworkManager. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -37,8 +35,8 @@ static bool is_rdma_pf(const struct host_facts *f, const struct pci_dev *p)
 	return n > 0;
 }
 
-/* Reports the bridges above a NIC whose ACS redirects traffic, each once: `seen` has an entry for
- * each function of the host. */
+/* Reports each bridge above the NIC that redirects traffic by ACS. seen[i] is true if function i
+ * of the host has been checked, so that no bridge is reported twice. */
 static void check_bridges(struct doctor *d, const struct pci_path *path, bool *seen)
 {
 	const struct host_facts *f = d->f;
@@ -284,7 +282,8 @@ static int64_t rp_filter(const struct root *r, const char *name)
 
 /*
  * Of the values of rp_filter for the interface and for "all", the kernel uses the larger one. A
- * host with a single rail is not checked: replies leave by the interface on which requests arrive.
+ * host with a single rail is not checked, because its replies leave through the interface on which
+ * the requests arrive.
  */
 void doctor_rail_rp_filter(struct doctor *d)
 {
@@ -346,7 +345,8 @@ void doctor_gpu_peermem(struct doctor *d)
 	    file_exists(f->root, "/sys/module/nvidia_peermem") ||
 	    file_exists(f->root, "/sys/module/nv_peer_mem"))
 		return;
-	/* NVIDIA's open driver exports GPU memory as dma-buf and needs no such module. */
+	/* NVIDIA's open driver exports GPU memory as dma-buf and needs neither nvidia_peermem
+	 * nor nv_peer_mem. */
 	if (file_read_line(f->root, "/proc/driver/nvidia/version", line, sizeof(line), NULL) == 0 &&
 	    strstr(line, "Open Kernel Module"))
 		return;

@@ -40,12 +40,12 @@ struct lint {
 	const char *own_ns;
 	struct lint_finding *v;
 	size_t n;
-	struct lint_index *index; /* of lint_index_make() */
+	struct lint_index *index; /* created by lint_index_make() */
 };
 
-/* Builds the index that the functions below use; lint_done() frees it. lint_run() calls this
- * function; call it before any other function that uses the index. `in` must not change
- * afterwards. */
+/* Builds the index that the functions below use; lint_done() frees it. lint_run() calls
+ * lint_index_make(); a caller that does not call lint_run() must call lint_index_make() first.
+ * `in` must not change afterwards. */
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of an object's spec that the definition of its kind does not have. */
+/* Reports fields of an object's spec that the CustomResourceDefinition of its kind does not
+ * have. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -9,8 +9,8 @@
 #include "doctor/lint_internal.h"
 #include "spec/multusconfig.h"
 
-/* Index entry of a SpiderMultusConfig, found by the definition that the controller creates from it.
- * */
+/* Index entry of a SpiderMultusConfig; the key is the NetworkAttachmentDefinition that the
+ * controller creates from it. */
 struct maker {
 	const char *ns, *nad;
 	const struct object *o;
@@ -106,8 +106,8 @@ const struct object *lint_maker_of(const struct lint *l, const char *ns, const c
 
 	if (from == to)
 		return NULL;
-	/* The entries are sorted by name: if any of them has another name than `other_than`, the
-	 * first or the last one has. */
+	/* The entries from `from` to `to` - 1 are sorted by the names of their objects: if one
+	 * of these names differs from `other_than`, the first or the last name differs. */
 	if (!other_than || strcmp(x->makers[from].o->name, other_than) != 0)
 		return x->makers[from].o;
 	return strcmp(x->makers[to - 1].o->name, other_than) != 0 ? x->makers[to - 1].o : NULL;

@@ -9,16 +9,17 @@
 #include "doctor/lint.h"
 
 void lint_index_done(struct lint *l);
-/* Returns a SpiderMultusConfig from which this definition is created and whose name is not
- * other_than (may be NULL): of several the first by name, or the last if the first is other_than.
- * NULL: none. */
+/* Returns a SpiderMultusConfig from which the NetworkAttachmentDefinition `nad` in namespace
+ * `ns` is created and whose name is not other_than (may be NULL): of several the first by name,
+ * or the last if the first is other_than. NULL: none. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
 const struct inject_index *lint_inject_index(const struct lint *l);
 /* Sets the pools and subnets of the cache to those that may overlap the object's spec.subnet. */
 void lint_overlapping(const struct lint *l, const struct object *o, struct admit_cache *ret);
 
-/* Reports fields of spec that the definition of the object's kind in l->crds does not have. */
+/* Reports fields of spec that the CustomResourceDefinition of the object's kind, in l->crds,
+ * does not have. */
 void lint_fields(struct lint *l, const struct object *o);
 void lint_find(struct lint *l, enum lint_level level, const struct object *o, const char *field,
 	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
@@ -31,8 +32,8 @@ void lint_missing_network(struct lint *l, const struct object *o, const char *fi
 			  const char *name);
 const char *lint_annotation(const struct json *v, const char *key); /* NULL: absent */
 
-/* Returns the definition, or the SpiderMultusConfig from which it is created; NULL: neither exists.
- * */
+/* Returns the NetworkAttachmentDefinition, or the SpiderMultusConfig from which it is created;
+ * NULL: neither exists. */
 const struct object *lint_network_of(const struct lint *l, const char *ns, const char *name);
 /* Returns the number of addresses of a SpiderIPPool; -1: the pool is invalid, or has too many to
  * count. */

@@ -140,8 +140,8 @@ static int inject_networks(const struct lint *l, const char *ns, const struct js
 	return r < 0 ? r : *text != NULL;
 }
 
-/* Sets *injected if the injection writes the networks; it then also adds the devices of these
- * networks to the containers. */
+/* Sets *injected if the injection writes the networks annotation. The injection then also adds
+ * requests for the resources of these networks to the containers. */
 static int read_networks(const struct lint *l, const char *ns, const struct json *pod,
 			 struct lint_network **ret, size_t *n, bool *injected, struct err *e)
 {

@@ -207,7 +207,9 @@ void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plu
 	if (!l || json_int(json_get_go(plugin, "mtu"), &mtu) < 0 || mtu <= l->mtu ||
 	    mtu > MTU_LIMIT)
 		return;
-	snprintf(remedy, sizeof(remedy), "'unirail host addr %s --mtu %lld', or a smaller mtu",
+	snprintf(remedy, sizeof(remedy),
+		 "'unirail host addr %s --mtu %lld', or set a smaller "
+		 "mtu for the plugin",
 		 l->name, (long long)mtu);
 	doctor_find(
 		d, FINDING_PROBLEM, file, remedy,
@@ -298,7 +300,7 @@ static bool dir_has(const struct root *r, const char *dir, const char *text)
 /*
  * For links that it configures, networkd removes routing rules and routes that are not in its
  * files, whenever networkd starts or the carrier returns. networkd.conf can turn this off (systemd
- * 248 or later). Reports only the first such rail.
+ * 248 or later). Reports only the first rail that networkd configures.
  */
 void doctor_rail_networkd(struct doctor *d)
 {
@@ -344,11 +346,10 @@ void doctor_rail_foreign(struct doctor *d)
 				 "remove the rail from the %s ('ip link set %s nomaster'), and "
 				 "remove the program that adds the rail",
 				 m->kind[0] ? m->kind : "switch", l->name);
-			doctor_find(
-				d, FINDING_PROBLEM, l->name, remedy,
-				"this rail is a port of %s '%s': its own addresses and macvlans "
-				"do not work",
-				m->kind[0] ? m->kind : "switch", m->name);
+			doctor_find(d, FINDING_PROBLEM, l->name, remedy,
+				    "this rail is a port of %s '%s': addresses and macvlans of the "
+				    "rail itself do not work",
+				    m->kind[0] ? m->kind : "switch", m->name);
 		}
 		for (size_t i = 0; i < f->n_links; i++) {
 			const struct link *t = &f->links[i];

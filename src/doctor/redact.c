@@ -162,8 +162,8 @@ static const char *secret_of(struct span s, const char *signs, const char **all)
 	return NULL;
 }
 
-/* Writes the pair, a secret as REDACTED. Returns whether a secret follows in the next lines:
- * "password:" and "password: |" of YAML. */
+/* Writes the pair, with REDACTED in the place of its secret, if it has one. Returns whether the
+ * secret follows in the next lines: "password:" and "password: |" of YAML. */
 static bool put_pair(struct span s, const char *signs, const char *blank, struct buf *b)
 {
 	const char *all, *at = secret_of(s, signs, &all);
@@ -227,7 +227,7 @@ static struct span next_word(struct span *rest)
 	return word;
 }
 
-/* "key=value", "\"key=value\"" */
+/* Returns whether the word has a secret. A pair is key=value, or "key=value" with the quotes. */
 static bool is_secret_pair(struct span word)
 {
 	struct span value = word, key;

@@ -448,8 +448,9 @@ static const struct snap_rule mad[] = {{"ibdev", SNAP_TEXT},
 				       {0}};
 static const struct snap_rule auxiliary[] = {{"driver", SNAP_TEXT}, {"sfnum", SNAP_TEXT}, {0}};
 
-/* Returns whether the PCI function concerns RDMA: network controllers (class 0x02), GPUs (0x03),
- * accelerators (0x12) and PCI-to-PCI bridges (0x0604), which may be above such a function, do. */
+/* Returns whether the PCI function concerns RDMA: true for network controllers (class 0x02),
+ * GPUs (0x03), accelerators (0x12), and PCI-to-PCI bridges (0x0604), which may be above one of
+ * these. */
 static bool concerns_rdma(const struct root *r, const char *device)
 {
 	char path[4096], class[16];

@@ -182,7 +182,7 @@ static int make_link(struct reader *r, struct span target)
 	return n < 0 ? err_sys(r->e, n, "%s:%d: create link '%s'", r->name, r->line, r->path) : 0;
 }
 
-/* Writes the current file after its last line. */
+/* Writes the current file to disk, after the last line of its content has been read. */
 static int close_file(struct reader *r)
 {
 	auto_fd int fd = -1;

@@ -174,8 +174,8 @@ static void check_pool(struct run *r, const char *name)
 
 	if (!o)
 		doctor_find(r->d, FINDING_PROBLEM, where,
-			    "create the pool, or add its manifest to --with: 'kubectl get "
-			    "spiderippools -o yaml'",
+			    "create the pool, or add its manifest to --with ('kubectl get "
+			    "spiderippools -o yaml' prints the manifests)",
 			    "%s allocates addresses from the pool, but the pool is not in the "
 			    "manifests",
 			    r->where);

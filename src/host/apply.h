@@ -14,7 +14,7 @@ struct host_select {
 };
 bool host_selected(const struct host_select *s, const char *kind);
 
-/* Observes and decides, kind by kind, for kinds that have a section. Nothing is changed. */
+/* Observes the host and decides on the steps, for each kind that has a section. Changes nothing. */
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*

@@ -319,8 +319,9 @@ static const char *variable(const struct host_env *env, const char *names,
 	return NULL;
 }
 
-/* Reads the variables of the script that the kind replaces. Only the text "true" sets a flag, as in
- * the script; any other value is false. Returns 1 if a variable is set. */
+/* Reads the environment variables of the script that this kind of section replaces. As in the
+ * script, only the text "true" sets a flag; any other value is false. Returns 1 if a variable is
+ * set. */
 static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
 		    const struct host_env *env, struct err *e)
 {

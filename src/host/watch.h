@@ -17,8 +17,9 @@ struct host_watch_conf {
 	bool conf_given; /* `conf` must exist */
 	int64_t interval_ms;
 	const struct host_select *select;
-	/* Called for each step of a plan, which is drift, with `done` false; and again with `done`
-	 * true for the steps that are not blocked, after all of them were carried out. */
+	/* Called with `done` false for each step of a plan, since each step is drift; and again
+	 * with `done` true for the steps that are not blocked, after all of them were carried
+	 * out. */
 	void (*drift)(void *arg, const struct host_step *s, bool done);
 	/* Called when a round fails; the watch continues. */
 	void (*failed)(void *arg, const struct err *e);
@@ -32,9 +33,9 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 
 /*
  * The state after a round, for the agent and for users: {"steps": 2, "blocked": 1, "error": "",
- * "drift": [{"kind", "subject", "current", "desired", "blocked"}]}. After a successful round
- * (failure NULL) `steps` and `drift` have the blocked steps, after a failed round all steps;
- * `drift` has at most 64 of them.
+ * "drift": [{"kind", "subject", "current", "desired", "blocked"}]}. `steps` is the number of steps
+ * and `drift` lists them, at most 64: only the blocked steps after a successful round (failure
+ * NULL), all steps after a failed round.
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
 /* A running watch holds this lock. If a report exists and no process holds the lock, the report is
@@ -46,8 +47,8 @@ void host_watch_report(const struct host_plan *p, const struct err *failure, str
  * (`in_sync`), else twice the previous delay, at most the interval. */
 int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync);
 /* Returns how long after an event the next round begins. The event occurs `since_ms` after the
- * end of the last round; the next round begins `delay_ms` after that end (`interval_ms` if that
- * is shorter), or at once if this time has passed. */
+ * end of the last round; the next round begins min(delay_ms, interval_ms) after that end, or at
+ * once if that moment has passed. */
 int64_t host_watch_due(int64_t delay_ms, int64_t interval_ms, int64_t since_ms);
 
 /* Runs until SIGTERM, SIGINT or SIGHUP, then returns 0. */

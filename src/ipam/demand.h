@@ -17,8 +17,8 @@ struct need {
 	uint32_t count, missing;
 };
 
-/* An address that a request needs and that this node does not own: the user requested it by name,
- * or it is the pod's own address (own). */
+/* An address that a request needs and that this node does not own: the user requested exactly
+ * this address, or the pod had it before (own). */
 struct need_name {
 	char *pool;
 	struct ipaddr ip;
@@ -46,12 +46,12 @@ void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
  * Fills ret, which must be empty. For each request and family the function chooses the first pool,
  * in order of preference, that has a free address on this node or is not known to be exhausted; if
  * all pools are exhausted, the first one. reserved: the needs of earlier requests, whose addresses
- * do not count as free; NULL: none. Addresses requested by name that are in a pool but not in this
- * node's part of it go to ret->names and count as missing. So do addresses that pods had before
- * unirail was installed, unless no_own is true: then such a pod needs any address instead. A
- * request needs no address of a family if its owner already has one, or if this node has one that
- * its pod had before or that is retained for the pod. Returns the number of missing addresses, or
- * an error as ipam_allocate() would return it.
+ * do not count as free; NULL: none. Addresses that the user requested explicitly and that are in a
+ * pool but not in this node's part of it go to ret->names and count as missing. So do addresses
+ * that pods had before unirail was installed, unless no_own is true: then such a pod needs any
+ * address instead. A request needs no address of a family if its owner already has one, or if this
+ * node has one that its pod had before or that is retained for the pod. Returns the number of
+ * missing addresses, or an error as ipam_allocate() would return it.
  */
 int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
 	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),

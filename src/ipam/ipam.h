@@ -63,15 +63,16 @@ struct ip_request {
 	 * restriction are not used. */
 	const struct pod_facts *pod;
 	const struct place_facts *place;
-	/* only pools that list the request's network, or whose subnet contains one of `nets`
-	 * (matchMasterSubnet) */
+	/* use only pools that list the request's network, or that list no network and whose
+	 * subnet contains one of `nets` (matchMasterSubnet) */
 	bool match_subnet;
 	const struct ipnet *nets; /* addresses of the master interface (or of the PF) */
 	size_t n_nets;
 	const char *master; /* name of the master, for error messages */
 	bool sticky; /* retain the address for (namespace, pod, interface) after its release */
-	bool clean_gateway; /* no default route from the pool's gateway */
-	/* addresses requested by name; each must be free and in one of the request's pools */
+	bool clean_gateway; /* do not add the default route through the pool's gateway */
+	/* addresses that the user requested explicitly; each must be free and in one of the
+	 * request's pools */
 	const struct ipaddr *want;
 	size_t n_want;
 	/* Addresses that a pod of this name had on another node (block/migration.h): allocated if
@@ -113,8 +114,8 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	      struct ip_allocation **ret, size_t *n_ret, struct err *e);
 /*
  * Releases the addresses (sticky ones are retained for their pod); ifname NULL: all interfaces.
- * Returns the number, 0 if there are none. ipam_release_many() releases the addresses of several
- * owners in one change of the journal.
+ * Returns how many addresses these are, which may be 0. ipam_release_many() releases the addresses
+ * of several owners in one change of the journal.
  */
 int ipam_release(struct ipam *i, const char *container_id, const char *ifname, struct err *e);
 struct ipam_valid {

@@ -294,8 +294,8 @@ static struct report_tally report_tally_of(const struct pool *p, const struct ip
 					   size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	/* addresses that nodes may allocate, this node or others; the set `open` is empty for a
-	 * pool that was read from a directory */
+	/* number of addresses that this node or other nodes may allocate; the set `p->open` is
+	 * empty for a pool that was read from a directory */
 	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable;
 	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 

@@ -289,7 +289,8 @@ static int adopt_one(void *arg, struct found *f, struct err *e)
 	(void)e;
 	if (!p || (there && (there->state == LEASE_USED || there->state == LEASE_RETAINED)))
 		return 0;
-	/* An address whose file cannot be read is in use, so the store is not opened without it. */
+	/* An address whose file cannot be read may be in use, so store_adopt() fails and nothing
+	 * is allocated. */
 	r = read_owner(i->root, f, e);
 	if (r == -ENOENT)
 		err_clear(e);

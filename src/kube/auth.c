@@ -134,7 +134,7 @@ static int read_token(struct kube_auth *a, struct err *e)
 	return r;
 }
 
-/* Creates a new TLS configuration only when the material has changed. */
+/* Creates a new TLS configuration only if the CA, the certificate or the key has changed. */
 static int new_tls(struct kube_auth *a, const struct tls_material *m, struct err *e)
 {
 	struct tls_conf *tls;

@@ -20,7 +20,7 @@ enum { KUBE_TOKEN_MAX = 64 << 10 };
 struct kube_auth;
 
 /* `changed` is called from the loop when a program that kube_auth_refresh() started has ended.
- * Loop, root and configuration are borrowed. */
+ * Loop, root and configuration remain the caller's, and must exist until kube_auth_free(). */
 struct kube_auth *kube_auth_new(struct loop *l, const struct root *root, const struct kube_conf *c,
 				void (*changed)(void *arg), void *arg);
 void kube_auth_free(struct kube_auth *a);

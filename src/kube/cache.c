@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-/* delay of the log line about missing CRDs, so that one line names all these kinds */
+/* delay of the log line about missing CRDs, so that one line names all kinds without a CRD */
 enum { NOT_INSTALLED_MS = 200 };
 
 /* --- errors of lists and watches --- */

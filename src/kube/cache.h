@@ -49,7 +49,7 @@ struct kube_cache_conf {
 	int n;				     /* number of kinds */
 	const struct kube_select *select;    /* one for each kind, copied; NULL: all objects */
 	const char *component; /* name in log lines, such as "agent"; NULL: logs nothing */
-	/* Called before the listeners of the kind, with the arguments of kube_cache_fn. May be NULL. */
+	/* Called before the listeners of the kind; was and is: see kube_cache_fn. May be NULL. */
 	void (*changed)(void *arg, int kind, const struct kube_object *was,
 			const struct kube_object *is);
 	/* Called after the error of a kind is stored and logged; reason NULL: the kind is in
@@ -77,8 +77,9 @@ bool kube_cache_synced(const struct kube_cache *c, int kind);
 int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);
 /* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
 bool kube_cache_current(const struct kube_cache *c, int kind);
-/* Returns 0 if the kind is synced and its watch does not fail. Otherwise sets e to the reason, kind
- * ERR_AGAIN; the code is -ENOENT if the CRD is not installed. */
+/* Returns 0 if the objects of `kind` are synced and their watch does not fail. Otherwise returns
+ * e's code; e has the reason and is of kind ERR_AGAIN, with code -ENOENT if the CRD is not
+ * installed. */
 int kube_cache_error(const struct kube_cache *c, int kind, struct err *e);
 
 /* Returns the object; NULL: there is none. Objects are ordered by namespace and name, bytewise. ns is
@@ -92,9 +93,9 @@ size_t kube_cache_count(const struct kube_cache *c, int kind);
 const struct kube_object *kube_cache_at(const struct kube_cache *c, int kind, size_t i);
 
 /*
- * Calls fn for each later change of the kind. was NULL: the object is new; is NULL: it was deleted;
- * both NULL: the kind was listed for the first time. Objects that are cached already are not
- * reported. A callback may use the getters, kube_cache_on() and kube_cache_off().
+ * Calls fn for each later change of an object of the kind. was NULL: the object is new; is NULL: it
+ * was deleted; both NULL: the kind was listed for the first time. Objects that are cached already
+ * are not reported. A callback may use the getters, kube_cache_on() and kube_cache_off().
  */
 typedef void (*kube_cache_fn)(void *arg, const struct kube_object *was,
 			      const struct kube_object *is);

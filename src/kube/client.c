@@ -164,7 +164,7 @@ static void on_cleanup(void *arg)
 	}
 }
 
-/* Frees replaced connections without streams in the next turn of the loop. */
+/* In the next turn of the loop, frees those replaced connections that have no streams. */
 static void kube_cleanup_schedule(struct kube *k)
 {
 	if (k->old)
@@ -288,7 +288,7 @@ static void open_conn(struct kube *k)
 	k->conn = c;
 }
 
-/* Sends no new requests on the current connection; requests in flight finish. */
+/* Stops sending new requests on the current connection; requests in flight finish. */
 static void retire(struct kube *k)
 {
 	struct kube_conn *c = k->conn;

@@ -13,9 +13,10 @@
  *
  *	after 429
  *	after 5xx with Retry-After, not before that time; a write only if kube_request.once is false
- * after the first 401, if credentials come from a file or a program
+ *	after the first 401, if credentials come from a file or a program
  *	if the server did not process the request
- *	reads only: if the connection broke before the answer; three times after 500, 502, 503, 504
+ * reads only: if the connection broke before the answer; at most three times after 500, 502, 503,
+ * 504
  *
  * A write whose connection broke is not retried, since the server may have carried it out: it fails
  * with the connection's error (-ECONNRESET, -ETIMEDOUT, ...), kind ERR_AGAIN.
@@ -73,8 +74,8 @@ struct kube_request {
 	bool once;
 };
 
-/* Called once at the end of a request. status: 0 when no answer arrived; exactly one of object
- * (valid during the call) and e is set. The call is freed afterwards. */
+/* Called once at the end of a request. status: 0 when no answer arrived. Exactly one of object
+ * (valid during the callback) and e is set. The struct kube_call is freed afterwards. */
 typedef void (*kube_done_fn)(void *arg, int status, const struct json *object, const struct err *e);
 
 struct kube_call;

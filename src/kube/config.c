@@ -463,7 +463,8 @@ static int take_user(struct kube_conf *c, const struct user *u, const char *name
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s: client-certificate and client-key must be set together",
 				subject);
-	/* tokenFile precedes `token`, as in kubectl, because a token in a file is rotated. */
+	/* tokenFile takes precedence over `token`, as in kubectl, because a token in a file is
+	 * rotated. */
 	if (u->token_file && *u->token_file)
 		c->token_file = resolve(dir, u->token_file);
 	else if (token && *token)

@@ -3,8 +3,9 @@
 #define UNIRAIL_KUBE_CONFIG_H
 
 /*
- * Address of the API server and the identity to use. Sources, in this order: the kubeconfig named
- * by the caller; $KUBECONFIG; the pod's service account; ~/.kube/config.
+ * Address of the API server and the identity to use. The first source that is set (the first two)
+ * or exists (the others) is used: the kubeconfig named by the caller; $KUBECONFIG; the pod's
+ * service account; ~/.kube/config.
  *
  * Fields read from a kubeconfig (YAML or JSON): clusters[].cluster.{server, tls-server-name,
  * certificate-authority, certificate-authority-data}, users[].user.{client-certificate(-data),
@@ -61,11 +62,12 @@ struct kube_exec {
 	char *hint; /* installHint; may be NULL */
 };
 
-/* Of each pair (file, text) at most one is set; kube/auth.h says when files are re-read. */
+/* Of each pair, such as ca_file and ca_pem, at most one is set; kube/auth.h says when files are
+ * re-read. */
 struct kube_conf {
 	char *host;
 	uint16_t port;
-	char *prefix;	/* prefix of each request path, "" or "/k8s/clusters/c" */
+	char *prefix;	/* prefix of each request path, such as "/k8s/clusters/c"; "": none */
 	char *tls_name; /* NULL: host */
 	char *ca_file, *ca_pem;
 	char *cert_file, *cert_pem;
@@ -79,8 +81,9 @@ struct kube_conf {
 
 struct kube_where {
 	const struct root *root;
-	const char *kubeconfig; /* absolute path; NULL: the other sources above */
-	const char *context;	/* NULL: current-context */
+	/* absolute path; NULL: see the other sources at the top of this file */
+	const char *kubeconfig;
+	const char *context; /* NULL: current-context */
 };
 
 /* Errors have kind ERR_CONF (ERR_DECODE: the text is not YAML or JSON) and name file, line or

@@ -451,8 +451,8 @@ struct kube_event_plan kube_event_filter_add(struct kube_event_filter *f,
 		p.fate = KUBE_EVENT_NEW;
 	if (!may_speak(f, object, now))
 		p.fate = KUBE_EVENT_DROP;
-	/* Forgets a new event that is dropped: it was never sent, so a later one must create it
-	 * instead of incrementing its count. */
+	/* Forgets a new event that is dropped: the server does not have it, so its next
+	 * occurrence must create the Event instead of incrementing a count. */
 	if (is_new && p.fate == KUBE_EVENT_DROP)
 		seen->slot.used = 0;
 	return p;

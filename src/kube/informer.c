@@ -91,7 +91,7 @@ struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o)
 		return old;
 	}
 	grow(s);
-	/* Most insertions append, because the server lists objects in this order. */
+	/* Most insertions append, because the server lists objects in the order of the store. */
 	memmove(&s->v[i + 1], &s->v[i], (s->n - i) * sizeof(*s->v));
 	s->v[i] = o;
 	s->n++;
@@ -216,9 +216,9 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	notify(i, was, o);
 }
 
-/* Decodes, stores and reports an object. If `again` is false, only an object that is new or has
- * another version than the stored one; if it is true, only an object with the same version as
- * the stored one. */
+/* Decodes, stores and reports an object only if, with `again` false, it is new or differs from
+ * the stored object in version or UID, or, with `again` true, the stored object has the same
+ * version and UID. */
 static void take_object(struct kube_informer *i, const struct json *object, bool again)
 {
 	struct kube_object *o = kube_object_new(object, i->c.size), *known;

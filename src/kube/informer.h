@@ -9,9 +9,9 @@
  * state stays, and the watch resumes from its last version when the server is back.
  *
  * Every change is reported by `changed`, in the server's order. Changes during an outage are
- * reported as well; if the informer lists again, as the resulting difference; an object that was
- * deleted and recreated meanwhile is reported as deleted and as added. If an object cannot be
- * decoded, its previous state stays and a line is logged.
+ * reported as well. If the informer lists again after the outage, only the resulting differences
+ * are reported, but an object that was deleted and recreated meanwhile is reported as deleted and
+ * then as added. If an object cannot be decoded, its previous state stays and a line is logged.
  *
  * After a restore of etcd from a backup, a resumed watch could stay silent forever. So after a
  * broken connection the informer first reads the collection's version (a list of one object), and

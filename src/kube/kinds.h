@@ -17,7 +17,7 @@
 #define NAD_API		     NAD_GROUP "/v1"
 #define REGISTRATION_API     "admissionregistration.k8s.io/v1"
 
-/* Installed with unirail (deploy/crds, deploy/crd.yaml). */
+/* Kinds whose CRDs are installed with unirail (deploy/crds, deploy/crd.yaml). */
 extern const struct kube_kind kube_ippools, kube_subnets, kube_reservedips, kube_multusconfigs,
 	kube_coordinators, kube_endpoints;   /* of SPIDERPOOL_API */
 extern const struct kube_kind kube_ipblocks; /* of UNIRAIL_GROUP */

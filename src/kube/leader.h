@@ -3,9 +3,9 @@
 #define UNIRAIL_KUBE_LEADER_H
 
 /*
- * Leader election by a Lease (coordination.k8s.io/v1), with the times of other controllers: a lease
- * is valid for 15 s, the leader resigns when it could not renew the lease for 10 s, and every
- * candidate retries every 2 s.
+ * Leader election by a Lease (coordination.k8s.io/v1), with the same times as
+ * kube-controller-manager by default: a lease is valid for 15 s, the leader resigns when it could
+ * not renew the lease for 10 s, and every candidate retries every 2 s.
  *
  * Clocks are not compared: each process counts 15 s on its own clock, from when it last saw the
  * Lease change. So two processes can lead at once only if one clock runs 1.5 times as fast as the
@@ -42,8 +42,8 @@ int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
 /* returns the identity of the leader as last read; "": none */
 const char *kube_lease_holder(const struct kube_lease *l);
-/* Releases the lease, so that another process need not wait for its expiry. `done` is always
- * called, `lost` is not. Only kube_lease_free() may follow. */
+/* Releases the lease, so that another process need not wait for its expiry. Calls `done` in
+ * every case, and never `lost`. Afterwards only kube_lease_free() may be called. */
 void kube_lease_release(struct kube_lease *l, void (*done)(void *arg), void *arg);
 
 #endif

@@ -15,7 +15,8 @@
 enum {
 	PAGES_MAX = 100000,
 	FIRST_PAGE = 32,
-	FASTER = 4, /* maximum growth factor from one page to the next */
+	/* maximum factor by which the number of requested objects grows from page to page */
+	FASTER = 4,
 	PAGE_BYTES = 8 << 20,
 };
 
@@ -121,8 +122,8 @@ static void finish(struct kube_list *l, const struct err *e)
 	list_free(l);
 }
 
-/* Limits the memory for large objects: the API server, and proxies before it, build the whole
- * page. */
+/* Limits the memory for large objects: the API server, and any proxy between it and this client,
+ * holds the whole page in memory. */
 static void size_next_page(struct kube_list *l)
 {
 	int64_t fit, most = (int64_t)l->count * FASTER;
@@ -169,7 +170,8 @@ static void start_page(struct kube_list *l)
 
 	buf_init(&query, KUBE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%d", l->count);
-	/* With a limit the server may read from etcd instead of its cache. */
+	/* No limit if `since` is set: with a limit, the server may read from etcd instead of its
+	 * cache. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
 	kube_path_query(&query, "labelSelector", l->labels);

@@ -6,8 +6,8 @@
 
 #include "wire/json/json.h"
 
-/* Begins a patch that the API server refuses if the object has another version; metadata stays open
- * for more members. */
+/* Begins a patch that the API server refuses if the object's version is not `version`. The
+ * object `metadata` stays open, so that the caller can add members. */
 static inline void kube_patch_begin(struct json_out *o, const char *version)
 {
 	jo_obj(o);

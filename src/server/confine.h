@@ -13,8 +13,8 @@
  *
  * confine_file() allows the directory of a file, and the directory of the file to which it resolves
  * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
- * readable. For a directory to read that does not exist yet, confine_dir() allows the nearest
- * existing parent, except "/"; it creates a directory to write.
+ * readable. If a directory that the daemon only reads does not exist yet, confine_dir() allows the
+ * nearest existing parent, except "/". It creates a missing directory that the daemon writes.
  */
 
 #include "base/file.h"

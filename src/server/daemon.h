@@ -27,8 +27,9 @@ int daemon_new(struct daemon **ret, struct loop *l, const struct daemon_ops *ops
 /* Removes the pid file. Accepts NULL. */
 void daemon_free(struct daemon *d);
 
-/* Calls ops->reload when the file changes or is replaced; checked every 5 s, since a file mounted
- * from a ConfigMap changes through a symbolic link above it. `path` is borrowed. */
+/* Calls ops->reload when the file changes or is replaced. The file is checked every 5 s, since
+ * an update of a ConfigMap volume changes only a symbolic link in the path of the file. `path`
+ * is borrowed. */
 void daemon_watch(struct daemon *d, const char *path);
 /* Writes the pid file. path NULL: none. `root` and `path` are borrowed. */
 int daemon_pid_file(struct daemon *d, const struct root *root, const char *path, struct err *e);

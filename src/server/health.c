@@ -23,8 +23,10 @@ enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
  * in one piece. */
 enum { FIRST_MS = 5000 };
 
-/* HELD_MAX: memory of one port's connections, so that many clients cannot push the agent over its 4
- * MB. SOCKET_BUFFER: the kernel's buffer of each connection is charged to the pod's memory, too. */
+/* In bytes. HELD_MAX: maximum memory of the buffers of one port's connections, so that many
+ * clients cannot push the agent over its 4 MB. SOCKET_BUFFER: size to set for the send buffer
+ * and for the receive buffer of each connection, which the kernel charges to the pod's memory,
+ * too. */
 enum { HELD_MAX = 384 << 10, SOCKET_BUFFER = 16 << 10 };
 
 struct port {

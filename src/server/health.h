@@ -33,8 +33,9 @@ struct ports_conf {
 	const char *health_listen, *metrics_listen;
 	int health, metrics; /* 0: disabled */
 	int (*ready)(void *arg, struct err *e);
-	/* Called when a scrape arrives while none is pending; calls ports_metrics(), at once or
-	 * later, which answers all scrapes that have arrived by then. */
+	/* Called when a scrape arrives while none is pending. The callback must call
+	 * ports_metrics(), at once or later; that call answers all scrapes that have arrived by
+	 * then. */
 	void (*scrape)(void *arg);
 	void *arg;
 };

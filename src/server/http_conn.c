@@ -13,12 +13,13 @@ enum {
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
-	/* consecutive steps of one connection; a request and its answer take at least two */
+	/* maximum number of consecutive steps of one connection; a request and its answer take
+	 * at least two */
 	STEPS_MAX = 24,
 	/* bytes; a connection that holds at most this much is not closed to free memory */
 	HOLD_SIZE = 1024,
 	/* Interval of the rate check of a body. A client on a busy machine may need seconds between
-	 * its head and its body; an API server gives up after ten. */
+	 * its head and its body; an API server gives up after ten seconds. */
 	RATE_MS = 8000,
 };
 
@@ -355,7 +356,7 @@ static int conn_receive(struct http_request *c)
 	return 1;
 }
 
-/* After a TLS write that could not finish, the same bytes must be passed again, and no more. */
+/* If a TLS write could not finish, the next call must pass exactly the same bytes. */
 static ssize_t write_tls(struct http_request *c, const char *p, size_t n)
 {
 	struct err e = ERR_INIT;

@@ -68,8 +68,8 @@ void peers_leave(struct peers *p, struct peer_entry *e);
 /* Makes the entry the newest of this rank; -1: it may not be evicted. */
 void peers_rank(struct peers *p, struct peer_entry *e, int rank);
 size_t peers_count(const struct peers *p, int rank);
-/* Returns the oldest connection of the peer that has the most of this rank; NULL: the rank is
- * empty. */
+/* Returns the oldest connection of this rank of the peer that has the most connections of this
+ * rank; NULL: the rank is empty. */
 struct peer_entry *peers_victim(const struct peers *p, int rank);
 /* Returns the number of connections of this rank that the peer of peers_victim() has. */
 size_t peers_most(const struct peers *p, int rank);

@@ -20,10 +20,11 @@
 /* Accepting, eviction, draining, requests and answers. */
 
 enum {
-	ACCEPT_MAX = 64,  /* connections accepted in a row */
-	REFUSED_MAX = 16, /* connections above the limit that are being sent a refusal */
-	PAUSE_MS = 50,	  /* pause after accept() failed, for instance for lack of descriptors */
-	TURN_US = 5000,	  /* time for handshakes before the loop's other callbacks run */
+	ACCEPT_MAX = 64, /* connections accepted in a row */
+	/* maximum number of connections that only receive a refusal, beyond max_conns */
+	REFUSED_MAX = 16,
+	PAUSE_MS = 50,	/* pause after accept() failed, for instance for lack of descriptors */
+	TURN_US = 5000, /* time for handshakes before the loop's other callbacks run */
 };
 
 static void on_connect(void *arg, uint32_t events);

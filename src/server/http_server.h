@@ -80,7 +80,7 @@ struct http_limits {
 	 * received in the same read as a request and follow it are ignored, and the connection
 	 * closes after the answer. */
 	bool bare;
-	size_t body_max; /* maximum body of one request; 0: HTTP1_BODY_MAX */
+	size_t body_max; /* maximum length of one request's body, in bytes; 0: HTTP1_BODY_MAX */
 	/* maximum sum of the bytes (heads and bodies) of all requests that are being read or
 	 * answered; 0: no limit */
 	size_t bodies_max;

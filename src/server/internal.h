@@ -10,12 +10,13 @@
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* Ranks of connections that may be evicted (http_peers.h); make_room() has the order. CLOSING: the
- * last answer is being sent, or was sent. STRANGER: a handshake; or an unknown peer that sends a
- * head, or has had no answer yet. SERVED: an idle unknown peer that has had an answer. IDLE: a
- * known peer that is idle or sends a head, or any peer that is sent an answer before the last.
- * HOLDING: much memory is held for an incomplete head or an unread answer (if limits.held_max is
- * set, without TLS). REFUSED: the connection only receives the reason of a refusal. */
+/* Ranks of connections that may be evicted (http_peers.h); make_room() in http_server.c has the
+ * order of eviction. CLOSING: the last answer is being sent, or was sent. STRANGER: a handshake;
+ * or an unknown peer that sends a head, or has had no answer yet. SERVED: an idle unknown peer
+ * that has had an answer. IDLE: a known peer that is idle or sends a head, or any peer that is
+ * sent an answer before the last. HOLDING: much memory is held for an incomplete head or an
+ * unread answer (if limits.held_max is set, without TLS). REFUSED: the connection only receives
+ * the reason of a refusal. */
 enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };
 
 enum conn_state {

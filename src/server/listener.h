@@ -6,9 +6,9 @@
  * A listening UNIX socket with a single owner process.
  *
  * A process that creates the socket holds PATH.lock as long as it listens, so a second server is
- * refused. It replaces a stale socket of a dead process, but not a socket on which another program
- * accepts connections. The new socket has mode 0600 from the start. A socket that systemd passes
- * (LISTEN_FDS) is used as it is and never removed.
+ * refused. When it creates the socket, the process replaces a stale socket of a dead process, but
+ * not a socket on which another program accepts connections. The new socket has mode 0600 from the
+ * start. A socket that systemd passes (LISTEN_FDS) is used as it is and never removed.
  */
 
 #include <stdbool.h>
@@ -29,13 +29,14 @@ struct listener {
 	}
 
 int listener_open(struct listener *l, const char *path, struct err *e);
-/* Uses the socket that systemd passed; returns 1, 0 if it passed none, or -errno. */
+/* Uses the socket that systemd passed. Returns 1 on success, 0 if systemd passed none, or
+ * -errno. */
 int listener_inherit(struct listener *l, struct err *e);
-/* Removes the socket's path, unless it has been replaced: new clients cannot connect, clients
- * already connected can still be accepted. */
+/* Removes the socket's path, unless another file has replaced it. New clients can no longer
+ * connect then; clients that have already connected can still be accepted. */
 void listener_hide(struct listener *l);
-/* Removes the socket's path in the same way, closes the socket, and releases the lock for the next
- * server. */
+/* Removes the socket's path like listener_hide(), closes the socket, and releases the lock for
+ * the next server. */
 void listener_close(struct listener *l);
 
 #endif

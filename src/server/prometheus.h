@@ -12,7 +12,7 @@
  * One row of the table of metrics. METRIC() defines a row, in the code that writes the metric's
  * values; the linker collects all rows (section `metrics`), for `unirail help metrics` and
  * tests/netns/test_reference.py. Name, type and help are string literals. A daemon's metrics are
- * those in files below its directory.
+ * those that source files below the daemon's directory, such as src/agent, define.
  */
 struct metric {
 	const char *name, *type, *help;
@@ -27,7 +27,8 @@ struct metric {
 		&metric_row;                                                                       \
 	}))
 
-/* metrics_first() returns the first row of this program, metrics_end() the end of the last. */
+/* metrics_first() returns this program's first row, metrics_end() the address after the last
+ * row. */
 const struct metric *metrics_first(void);
 const struct metric *metrics_end(void);
 

@@ -3,9 +3,9 @@
 #define UNIRAIL_SERVER_SETTINGS_H
 
 /*
- * A daemon's settings, defined by one table. Each has a flag, usually an environment variable, a
- * key of the same name in the daemon's section of an INI file, and a default; the first one given
- * in this order wins.
+ * A daemon's settings, defined by one table. Each has a flag, a key of the same name in the
+ * daemon's section of an INI file, a default, and usually an environment variable. The flag takes
+ * precedence over the variable, the variable over the key, and the key over the default.
  *
  *	[agent]
  *	log-level   = info
@@ -54,8 +54,9 @@ struct settings {
 	size_t n;
 	const char *prog, *help; /* for --help: "unirail agent", and a line about it */
 	const char *section;	 /* "agent"; NULL: none */
-	const char *other;	 /* section that is read elsewhere: "coordinator"; NULL: none */
-	size_t own;		 /* offset of the member struct settings_own */
+	/* section of the same file that other code reads: "coordinator"; NULL: none */
+	const char *other;
+	size_t own; /* offset of the member struct settings_own */
 };
 
 #define SETTINGS_OPT(S, name, type, arg, help, member, min, max, fallback, env, live)              \
@@ -112,8 +113,9 @@ struct settings_env {
 	void *arg;
 };
 
-/* Reads the settings. `into` must be zeroed; argv starts after the applet's words. Returns 0 or
- * -errno; -ECANCELED: --help was given and printed. Call settings_done() after a failure, too. */
+/* Reads the settings. `into` must be zeroed; argv[0] is the first option, as in opt_parse().
+ * Returns 0 or -errno; -ECANCELED: --help was given and printed. Call settings_done() after a
+ * failure, too. */
 int settings_read(const struct settings *s, void *into, const struct root *root,
 		  const struct settings_env *env, int argc, char **argv, struct err *e);
 void settings_done(const struct settings *s, void *of);

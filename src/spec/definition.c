@@ -48,7 +48,7 @@ static bool is_nodes(const char *type)
 	       strcmp(type, "ifacer") == 0;
 }
 
-/* Plugins of unirail and of other projects that are not IPAM plugins. */
+/* `types` lists known plugins that are not IPAM plugins, in addition to those of is_nodes(). */
 bool definition_is_interface_plugin(const char *type)
 {
 	static const char *const types[] = {

@@ -14,9 +14,9 @@
  *   namespace, and ANNOTATION_TRUSTED on it is absent or "true"
  *
  * A namespace does not become trusted by being listed in Multus' globalNamespaces: that setting
- * restricts who uses their definitions, not who writes them ("default" is among them). Any
- * definition that is not trusted is treated as written by a tenant, and refused if it has, at any
- * depth:
+ * restricts who uses their definitions, not who writes them (without the setting, "default" is such
+ * a namespace). Any definition that is not trusted is treated as written by a tenant, and refused
+ * if it has, at any depth:
  *
  *	type		multus*, unirail* or ifacer, which act on the node itself; a name with '/'; the type of the
  *			plugin that calls it. If the node checks: a plugin that is neither built in, nor a file that only

@@ -82,7 +82,7 @@ static const struct field {
 	{"coordinator", "tunePodRoutes", JSON_BOOL, .n = true},
 	{"coordinator", "txQueueLen", JSON_NUMBER, .max = INT32_MAX},
 	{"coordinator", "podRPFilter", JSON_NUMBER, .min = INT64_MIN, .max = 2,
-	 .wanted = "0, 1 or 2, or a negative number to leave it unchanged"},
+	 .wanted = "0, 1 or 2, or a negative number to leave rp_filter unchanged"},
 	{"coordinator", "hostRuleTable", JSON_NUMBER, MULTUS_RULE_TABLE, .min = 1,
 	 .max = UINT32_MAX},
 	{"coordinator", "vethMTU", .min = 68, .max = 65535},
@@ -91,7 +91,7 @@ static const struct field {
 	{"coordinator-new", "policyRoutes", .kind = JSON_ARRAY},
 };
 
-/* Whether a list, "auto, enable or disable", has the word. */
+/* Returns whether the list, in the form "auto, enable or disable", contains the word. */
 static bool is_word_of(const char *list, const char *word)
 {
 	struct span rest = span_of(list), one;

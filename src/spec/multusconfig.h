@@ -5,7 +5,8 @@
 /*
  * The schema of a SpiderMultusConfig, and of a SpiderCoordinator, whose settings a network may have
  * as spec.coordinator: the types of networks, and for each field its default, range and choices.
- * deploy/crds has the same for the API server. Pure.
+ * deploy/crds has the same schema for the API server. These functions read and write no files and
+ * send no requests.
  *
  * Admission (controller/admission/) completes objects and validates them, the renderer of
  * NetworkAttachmentDefinitions (controller/nad/) completes a copy, since an object may be older
@@ -56,10 +57,10 @@ void multus_complete(struct json_tree *spec, const struct multus_completion *c);
 void coordinator_complete(struct json_tree *spec);
 
 /*
- * Validate the strings with choices, and the numbers, of the object v. block: its key in the spec,
- * "vlan" or "coordinator" (also for a SpiderCoordinator's spec); place: its path for messages,
- * "spec.vlan". -ENOTSUP: not one of the valid strings or numbers; -EINVAL: not an integer, or
- * outside the range. The error begins with the field's path.
+ * Validate the strings with choices, and the numbers, of the object v. block: key of v in the spec,
+ * such as "vlan"; it is "coordinator" also for a SpiderCoordinator's spec. place: path of v for
+ * messages, such as "spec.vlan". -ENOTSUP: not one of the valid strings or numbers; -EINVAL: not an
+ * integer, or outside the range. The error begins with the field's path.
  */
 int multus_check_choices(const struct json *v, const char *block, const char *place, struct err *e);
 int multus_check_numbers(const struct json *v, const char *block, const char *place, struct err *e);

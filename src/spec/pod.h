@@ -44,9 +44,9 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
  * labels would take 6 MB in each agent. */
 enum { LABELS_MAX = 1 << 10 };
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
-/* Returns whether unirail reads the annotation: a key in the group ipam.spidernet.io,
- * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io or a subdomain,
- * or the kubelet's annotation of the pod's source. */
+/* Returns whether unirail reads the annotation: a key in one of the groups ipam.spidernet.io,
+ * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io and kubevirt.io, or in a
+ * subdomain of one of these, or the kubelet's annotation of the pod's source. */
 bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
@@ -70,7 +70,7 @@ void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);
  * name and UID are required. *ret is unchanged on failure. */
 int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e);
 
-/* Placement of a pod; NULL: unknown. */
+/* Placement of a pod; a member that is NULL is unknown. */
 struct place_facts {
 	const struct labels *node_labels, *ns_labels, *ns_annotations;
 	const char *network; /* "ns/name" of the NetworkAttachmentDefinition of the interface */

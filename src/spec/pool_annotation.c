@@ -110,7 +110,8 @@ static int annotation_parse(const struct annotation *n, struct json_doc **ret, s
 	return 0;
 }
 
-/* Reads a list of names, or one name. place: path within the annotation, "[1].ipv4" or "". */
+/* Reads a list of names, or one name. place: path of v within the annotation, for example
+ * "[1].ipv4"; "": v is the whole annotation. */
 static int read_names(const struct annotation *n, const struct json *v, const char *place,
 		      char ***ret, size_t *count, struct err *e)
 {
@@ -138,7 +139,7 @@ static int read_names(const struct annotation *n, const struct json *v, const ch
 	return 0;
 }
 
-/* Reads a list of names: ["p"]. */
+/* Reads an annotation that is a list of pool names, for example ["p"], or one pool name. */
 static int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -147,7 +148,7 @@ static int pod_names_read(const struct annotation *n, char ***ret, size_t *count
 
 	if (text.n == 0)
 		return 0;
-	/* Accepts a bare name that is not JSON. */
+	/* Accepts one name without quotes and brackets, although it is not JSON. */
 	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
 	    strcmp(n->value, "null") != 0) {
 		annotation_log_default(n, "a name", "a list of one name");
@@ -299,7 +300,8 @@ static void pod_entries_done(struct pod_entries *l)
 	*l = (struct pod_entries){0};
 }
 
-/* Reads the annotation `ippools`, or `ippool` if the pod has no `ippools`; ret->n 0: neither. */
+/* Reads the annotation `ippools`, or `ippool` if the pod has no `ippools`; sets ret->n to 0 if
+ * the pod has neither annotation. */
 static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
 {
 	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
@@ -667,9 +669,11 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 			p->name, p->deleting ? "being deleted" : "finished");
 }
 
-/* --- annotation ipam.spidernet.io/routes: read, and assigned to the pod's interfaces --- */
+/* --- annotation ipam.spidernet.io/routes: parsing it, and adding its routes to the pod's
+ * interfaces --- */
 
-/* Returns the text of `key`, or of `other`, which some manifests use instead ("to", "via"). */
+/* Returns the string of the member `key` ("dst", "gw"), or of `other` ("to", "via"), which some
+ * manifests use instead; "": there is neither. */
 static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
 			  const char *other)
 {
@@ -751,7 +755,9 @@ static void put_route(struct ip_allocation *g, const struct pool_route *r)
 	size_t at = g->n_routes;
 
 	if (has_route(g, r))
-		return; /* the route of the pool takes precedence */
+		/* the existing route to this destination, for example the pool's, takes
+		 * precedence */
+		return;
 	if (at > 0 && ipnet_is_default(&g->routes[at - 1].dst))
 		at--;
 	(void)VEC_PUSH(g->routes, g->n_routes);

@@ -72,8 +72,9 @@ struct pod_pools_facts {
 	 * needed */
 	const struct labels *ns_annotations;
 	struct pod_pools_conf conf;
-	/* All interfaces of the pod that get addresses from this IPAM, in order: used for positions
-	 * and to detect entries of missing interfaces. n_names 0: unknown. */
+	/* All interfaces of the pod that get addresses from this IPAM, in order: used for
+	 * positions, and to detect entries that name an interface which is not in this list.
+	 * n_names 0: unknown. */
 	const char *const *names;
 	size_t n_names;
 };

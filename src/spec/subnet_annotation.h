@@ -11,8 +11,8 @@
  *	ipam.spidernet.io/ippool-ip-number	"5": 5 addresses; "+2": 2 more than there are pods
  *	ipam.spidernet.io/ippool-reclaim	"false": the pool remains when the application is deleted
  *
- * `subnets` overrides `subnet`. The pool of `subnet` serves every interface. Of a list of subnets
- * the first is used.
+ * `subnets` overrides `subnet`. The pools of `subnet` serve every interface. Of the subnets in a
+ * list "ipv4" or "ipv6" only the first is used.
  */
 
 #include <stdint.h>
@@ -67,10 +67,10 @@ void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 		    char ret[static AUTO_POOL_NAME_MAX + 1]);
 /*
  * auto_pool_labels() adds the labels of the pool created from a subnet for the application, and
- * auto_pool_put_annotations() writes the annotations of the pool. A name that is too long for a
- * label is shortened in the label, and its digest appended (block_label()), also by
- * app_id_labels(). For a shortened name of the application, an annotation with the key of the label
- * has the full name.
+ * auto_pool_put_annotations() writes the annotations of the pool. auto_pool_labels() and
+ * app_id_labels() shorten a name that is too long for a label, and append a digest of the whole
+ * name (block_label()). For a shortened name of the application, an annotation with the key of the
+ * label has the full name.
  */
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);

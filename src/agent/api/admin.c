@@ -95,12 +95,11 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "pending": pods without addresses yet,
  *  "kinds": [{"kind", "staleSeconds": time since the last successful watch, "reason"}],
  *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that the agent generates, or
- *  null if it generates none, "missing_resources": [{"namespace", "network",
- *  "group", "resource", "suggestion"}]:
- *  networks
+ *  null if it generates none,
+ *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks
  *   whose device resource no node has (spec/missing_resource.h), at most MISSING_MAX; group and
  *   suggestion: "" for none,
- *  "unconfined": parts of the sandbox that are not in force, and why; "": all are in force}
+ *  "unconfined": parts of the sandbox that are not in force, and the reason; "": all are in force}
  */
 
 static void put_pools(struct json_out *o, struct ipam *store)

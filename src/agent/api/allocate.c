@@ -240,8 +240,8 @@ static char *default_network(const struct api_call *c)
 				 : xasprintf("%s/%s", cluster_ns(c->api->conf.cluster), text);
 }
 
-/* As in Multus, the interface of the i-th network of the annotation is net<i> unless the network
- * names another one. */
+/* As in Multus, the interface of the i-th network of the annotation is net<i> unless the
+ * annotation gives another interface name for the network. */
 static char *network_of(const struct api_call *c, const char *ifname)
 {
 	const char *text = labels_get(&c->pod.annotations, ANNOTATION_NETWORKS);

@@ -9,7 +9,7 @@
  *	POST   /v1/ipam/ip		addresses for one interface
  *	DELETE /v1/ipam/ip		releases them
  *	POST   /v1/ipam/ips		does nothing, as in Spiderpool
- *	DELETE /v1/ipam/ips		releases what a container has
+ *	DELETE /v1/ipam/ips		releases all addresses of a container
  *	GET    /v1/workloadendpoint	?podNamespace=&podName=
  *	GET    /v1/coordinator/config
  *	GET    /v1/runtime/startup, readiness, liveness
@@ -90,7 +90,7 @@ struct ipam_api_conf {
 	const char *unconfined;
 	/* migrates retained addresses between nodes; NULL: they are not migrated */
 	struct migration *migration;
-	/* how long a request waits for addresses, ms */
+	/* maximum time that a request waits for addresses, ms */
 	int64_t wait_ms;
 	struct pod_pools_conf pools;
 	struct identity_conf identity;

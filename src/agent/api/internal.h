@@ -26,8 +26,8 @@ struct api_route {
 	/* Answers the request with an error. */
 	void (*fail)(struct api_call *c, const struct err *e);
 	bool for_caller; /* the call is skipped if the client has disconnected */
-	/* Sets *ret to the pod of an allocation; false: the allocation needs no pod. NULL: not
-	 * an allocation. */
+	/* Sets *ret to the pod of an allocation; false: the allocation needs no pod. NULL: the
+	 * route allocates no addresses. */
 	bool (*pod)(const struct api_call *c, struct api_pod *ret);
 	struct metrics_ipam *(*count)(struct metrics *m); /* the counters to update; may be NULL */
 };
@@ -77,7 +77,8 @@ struct ipam_api {
 	struct api_call *first, **end; /* waiting for the store */
 	struct loop_alarm timer;
 	int64_t turn_end; /* loop time at which this process last closed the store */
-	/* loop time at which other processes last used the store, or could have */
+	/* loop time at which another process last had the store locked, or the store had been
+	 * unlocked for GAP_MS */
 	int64_t gap_at;
 	bool touched; /* a batch was requested by ipam_api_touch() */
 
@@ -93,8 +94,8 @@ struct ipam_api {
 	char **changed;
 	size_t n_changed;
 	struct loop_alarm changed_timer;
-	struct needs wanted; /* demand as last reported to node_pools, by pool */
-	bool named;	     /* explicitly requested addresses were reported to node_pools */
+	struct needs wanted; /* demand as last reported to agent/blocks, by pool */
+	bool named;	     /* explicitly requested addresses were reported to agent/blocks */
 	struct api_exhausted *exhausted;
 	size_t n_exhausted;
 };
@@ -102,7 +103,7 @@ struct ipam_api {
 /*
  * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
  * values of the pod's annotations in place of those of the network's configuration. Both forms stay
- * while the call waits, so that a change repeats only the selection of addresses.
+ * in memory while the call waits, so that a retry repeats only the selection of addresses.
  * api_requests_update() makes `v` again if the pod's namespace or the settings have changed.
  */
 struct api_requests {
@@ -129,9 +130,9 @@ struct api_requests {
 };
 
 /*
- * RESOLVING: the pod or its owner is read from the API server; then ALLOCATING: in the queue for
- * the store, or at it. If addresses, pools or retained addresses are missing, the call is WAITING
- * until they change, or a time expires, and is then ALLOCATING again.
+ * RESOLVING: the pod or its owner is read from the API server; then ALLOCATING: the call is in the
+ * queue for the store, or uses the store. If addresses, pools or retained addresses are missing,
+ * the call is WAITING until they change, or a time expires, and is then ALLOCATING again.
  */
 enum api_state { API_ALLOCATING, API_RESOLVING, API_WAITING };
 
@@ -214,10 +215,10 @@ void api_pending_free(struct ipam_api *a);
 /* Adds the call to the pending calls. The call is retried when there are more addresses, and after
  * each third of `wait`. */
 void api_pending_add(struct api_call *c);
-/* Sums up the addresses reserved for pending requests that arrived earlier. */
+/* Sums up the addresses reserved for the pending requests that arrived before c. */
 void api_reserved(const struct api_call *c, struct needs *ret);
 bool api_is_exhausted(void *api, const char *pool);
-/* Answers with the failure by the route's fail(). */
+/* Answers the call with the error e, by the function fail() of its route. */
 void api_call_fail(struct api_call *c, const struct err *e);
 
 /* --- arguments and functions of the routes --- */

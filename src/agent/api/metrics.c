@@ -118,8 +118,8 @@ static void add_allocation(struct buf *b, const struct metrics_ipam *m)
 	sample_counter(b, "spiderpool_ipam_allocation_failure_counts_total", m->failed,
 		       "Failed requests for addresses.");
 	sample_counter(b, "spiderpool_ipam_allocation_err_internal_counts_total", m->internal,
-		       "Failed requests for addresses, neither because pools were exhausted nor "
-		       "because no pool matched.");
+		       "Failed requests for addresses, except those that failed because pools "
+		       "were exhausted or because no pool matched.");
 	sample_counter(b, "spiderpool_ipam_allocation_err_no_available_pool_counts_total",
 		       m->no_pool, "Failed requests for addresses: no pool matched.");
 	sample_counter(
@@ -256,11 +256,12 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 
 	sample_counter(
 		b, "spiderpool_ipam_allocation_update_ippool_conflict_counts_total", s.refused,
-		"Requests about blocks refused because another writer had changed the block.");
+		"Requests about blocks that the API server refused because another writer had "
+		"changed the block.");
 	sample_counter(b, "unirail_block_requests_total", s.requests,
 		       "Requests to the API server about blocks.");
 	sample_counter(b, "unirail_block_unanswered_total", s.unanswered,
-		       "Requests about blocks without an answer.");
+		       "Requests about blocks to which the API server gave no answer.");
 	sample_counter(b, "unirail_blocks_claimed_total", s.claimed, "Blocks claimed.");
 	sample_counter(b, "unirail_blocks_released_total", s.blocks_released, "Blocks released.");
 	sample_counter(b, "unirail_addresses_released_total", s.released,

@@ -83,8 +83,6 @@ void ipam_api_handle(void *arg, struct http_request *q)
 	}
 }
 
-/* --- the table of routes, and functions for requests and responses that all routes share --- */
-
 /* --- responses --- */
 
 static void answer(struct api_call *c, int status, struct span body)

@@ -239,7 +239,7 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* Writes the settings of the SpiderCoordinator object, or without an object those of the file
+/* Writes the settings of the SpiderCoordinator object; if it does not exist, those of the file
  * ipam_api_conf.settings. Pod and service CIDRs that the object lacks are taken from that file. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
@@ -316,8 +316,8 @@ static void put_address(struct json_out *o, const struct ip_allocation *g)
 		jo_kstr(o, v6 ? "ipv6Pool" : "ipv4Pool", g->pool->name);
 }
 
-/* Writes the routes of the pool without the default route: whether the pod has one depends on the
- * network's cleanGateway. */
+/* Writes the routes in the pool's spec. Writes no default route through the pool's gateway:
+ * whether the pod has that route depends on the network's cleanGateway. */
 static void api_endpoint_put_routes(struct json_out *o, const char *ifname, const struct pool *p)
 {
 	for (size_t i = 0; p && i < p->n_routes; i++) {
@@ -372,8 +372,8 @@ static void put_endpoint(struct json_out *o, const struct ipam_record *pod, cons
 	jo_end_obj(o);
 }
 
-/* Finds the latest record of the pod: after its sandbox was recreated, the pod may still have the
- * addresses of the old one. */
+/* Finds the latest record of the pod: after the pod's sandbox was recreated, the store may still
+ * have a record of the previous sandbox. */
 static const struct ipam_record *find_pod(const struct ipam_record *v, size_t n,
 					  const struct api_endpoint_args *p)
 {

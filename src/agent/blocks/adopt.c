@@ -18,8 +18,8 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct adoption {
 	struct adopt_conf conf;
 	struct loop_alarm timer;
-	/* loop times in ms; since: when unadopted blocks were first seen (0: there are none);
-	 * rescanned: the last inventory */
+	/* loop times in ms. since: when unadopted blocks were first seen (0: there are none);
+	 * rescanned: when the inventory was last taken */
 	int64_t since, rescanned;
 	struct log_once logged;	      /* the last logged list of pods that delay the adoption */
 	struct log_once logged_cache; /* the last logged error of the CNI result cache */

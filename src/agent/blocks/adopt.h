@@ -32,12 +32,12 @@
  * its sandbox was recreated, and only the lost journal had the new ones. So when every pod left a
  * trace, the addresses recorded in this node's CNI result caches (agent/blocks/cni_cache.h) are
  * added. A cache file alone is not a trace of a pod: it may be of another network. Addresses that
- * an agent allocated take precedence over SpiderEndpoints, which may be older; others count like
- * annotations. A file with another UID is not the pod's, unless the pod is static. A file that
- * cannot be read, or that records an address of these blocks for no pod, delays the adoption; the
- * log names the file. If neither directory of the cache exists, the log says so once: then
- * addresses of sandboxes that were recreated while the API server was unavailable are not
- * recovered.
+ * an agent allocated take precedence over SpiderEndpoints, which may be older; all other addresses
+ * in cache files count like those of annotations. A file with another UID is not the pod's, unless
+ * the pod is static. A file that cannot be read, or that records an address of these blocks for no
+ * pod, delays the adoption; the log names the file. If neither directory of the cache exists, the
+ * log says so once: then addresses of sandboxes that were recreated while the API server was
+ * unavailable are not recovered.
  */
 
 #include "agent/cluster/cluster.h"
@@ -108,14 +108,15 @@ struct adopt_claim {
 };
 /*
  * Decides which pod has each address: leaves one claim per address in v, sorted by address, and
- * returns their number; O(n log n). *clear is false if two pods claim the same address, both by
- * annotations alone or both by CNI result cache files: these claims are v[*at] and v[*at + 1], and
- * later addresses are left out.
+ * returns their number; O(n log n). *clear is false if two pods claim the same address and either
+ * both claims are `cached`, or neither is `cached` or `written`: the two claims are v[*at] and
+ * v[*at + 1], and later addresses are left out.
  */
 size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at);
 
-/* Sets *ret to the UIDs of pods that have addresses, sorted, once for each address; returns their
- * number. The caller frees *ret; its strings belong to t. */
+/* Sets *ret to the sorted UIDs of pods that have addresses, with one element for each address,
+ * so UIDs may repeat; returns the number of elements. The caller frees *ret; its strings belong
+ * to t. */
 size_t adopt_uids(const struct lease_table *t, const char ***ret);
 bool adopt_has_leases(const char *const *uids, size_t n, const char *uid);
 

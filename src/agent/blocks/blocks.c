@@ -366,7 +366,8 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
-/* If a list has several reservations of an address, the last one counts. */
+/* Orders reservations of one address as they were added, so that the merge can retain the last
+ * one. */
 static int by_address(const void *a, const void *b)
 {
 	const struct blocks_reservation *x = a, *y = b;

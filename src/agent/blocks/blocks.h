@@ -3,9 +3,9 @@
 #define UNIRAIL_AGENT_BLOCKS_BLOCKS_H
 
 /*
- * The pools' blocks on this node: sends the requests that block/plan.h decides on to the API
- * server, and knows which addresses may be allocated now. Runs on the event loop; only writes of
- * the log delay the loop. While the API server is unavailable, the node keeps its addresses.
+ * The pools' blocks on this node: this module sends the requests of the plan (block/plan.h) to the
+ * API server, and knows which addresses may be allocated now. Runs on the event loop; only writes
+ * of the log delay the loop. While the API server is unavailable, the node keeps its addresses.
  *
  *	blocks_new(&b, &conf, e);
  *	blocks_pools(b, &set);		 when pools are known, and after each change of them
@@ -63,8 +63,8 @@ struct blocks_conf {
 	int64_t idle_ms;	 /* 0: BLOCKS_IDLE_MS */
 	uint64_t seed;		 /* 0: a random seed */
 	int64_t (*now_ms)(void); /* ms since the epoch, for leases; NULL: the real clock */
-	/* Called from the event loop, never from within a function below: the result of
-	 * blocks_usable() or blocks_refused() for the pool may have changed. */
+	/* Called when the result of blocks_usable() or blocks_refused() for the pool may have
+	 * changed. The event loop calls it; the functions of this header never do. */
 	void (*changed)(void *arg, const char *pool);
 	/* The pool's resourceVersion, for the write of its block size; NULL: not read from the API
 	 * server yet. */

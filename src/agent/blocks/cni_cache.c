@@ -188,8 +188,8 @@ static int read_file(int dir, const char *name, size_t max, struct buf *into, st
 		return err_sys(e, -errno, "open");
 	if (!S_ISREG(st.st_mode) || !is_roots(&st))
 		return err_set(e, -EPERM,
-			       "not a regular file that only root can write (chown "
-			       "root, chmod go-w)");
+			       "expected a regular file that only root can write (chown root, "
+			       "chmod go-w)");
 	return fd_read_all(fd, max, into, e);
 }
 

@@ -11,9 +11,10 @@
  *	<dir>/multus/results/<network>-<containerID>-<interface>	of Multus and of unirail-cni
  *
  * So the recorded addresses are correct even if the API server was unavailable and the journal lost
- * its last records. Read from a file: the result (of any CNI version, and unirailResult), the pod
- * in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and the IPAM types in its
- * configuration. A result of libcni 0.7 names no pod.
+ * its last records. This module reads from each file: the result (of any CNI version) and the
+ * result in unirailResult, the pod in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and
+ * the types of the IPAM plugins in the network's configuration, which the file contains. A result
+ * of libcni 0.7 names no pod.
  *
  * Directories and files that users other than root can change are refused. Temporary files
  * (".NAME.tmp") are skipped. Files are limited to CNI_CACHE_FILE_MAX bytes, a directory to
@@ -58,8 +59,8 @@ struct cni_cache {
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e);
 /* Appends the addresses of one file to ret. */
 int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, struct err *e);
-/* Returns the index of the first entry of the pod in a result of cni_cache_read(), which all other
- * entries of the pod follow; c->n if there is none. */
+/* Returns the index of the pod's first entry in c, a result of cni_cache_read(); the pod's other
+ * entries follow it. Returns c->n if the pod has none. */
 size_t cni_cache_find(const struct cni_cache *c, const char *ns, const char *pod);
 void cni_cache_done(struct cni_cache *c);
 #define auto_cni_cache __attribute__((cleanup(cni_cache_done)))

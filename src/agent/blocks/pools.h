@@ -24,8 +24,8 @@ struct node_pools_conf {
 	/* for all pools: a SpiderIPPool has no value of its own */
 	int64_t reuse_delay_ms, quarantine_ms;
 	bool conflict_detection, gateway_detection;
-	/* Called from the loop: more addresses may be available, of this pool or of any pool
-	 * (NULL). */
+	/* Called from the event loop when more addresses of the pool may be available. pool
+	 * NULL: more addresses of any pool may be available. */
 	void (*changed)(void *arg, const char *pool);
 	void *arg;
 };
@@ -52,7 +52,8 @@ void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
 /* The node's blocks, for demand, leases and refusals (agent/blocks/blocks.h). NULL until this
  * node's UID is known; never NULL when node_pools_ready() returns 0. */
 struct blocks *node_pools_blocks(struct node_pools *l);
-/* Texts for error messages; call them only after node_pools_ready() returned 0. */
+/* The next two functions write text for error messages; call them only after node_pools_ready()
+ * returned 0. */
 /* Describes in w, in brackets, where an explicitly requested address is. */
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
 /* Describes in w, in brackets, how addresses of the pool were searched for. */

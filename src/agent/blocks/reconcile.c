@@ -57,9 +57,10 @@ static void log_works(struct blocks *b)
 
 /* --- block size of a pool --- */
 
-/* The block size is stored in an annotation of the pool. A node that finds no annotation writes one
- * with the resourceVersion that its watch delivered, so of two concurrent writers one is refused,
- * and the watch delivers the annotation of the other. */
+/* The block size is stored in an annotation of the pool. A node that finds no annotation adds it
+ * by a patch that requires the resourceVersion which the node's watch delivered. So the API
+ * server refuses one of two concurrent writers, and that node's watch delivers the annotation of
+ * the other node. */
 
 /* AMONG_MS: period over which nodes spread the write of the block size, since the first pods of a
  * pool may start on many nodes at once. */
@@ -85,7 +86,8 @@ static int read_cut(struct blocks_pool *p, const struct json *object, struct err
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"pool '%s': annotation " ANNOTATION_BLOCK_PREFIX
 				" is '%.40s', which is not a prefix length that fits the pool's "
-				"subnet: remove it while the pool has no blocks",
+				"subnet: remove the annotation, but only while the pool has no "
+				"blocks",
 				p->name, text ? text : "");
 	return 0;
 }
@@ -237,8 +239,9 @@ static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 	return least;
 }
 
-/* Addresses expected for pods that were scheduled here and have not requested any yet. Each
- * allocation reduces the number; after EXPECTED_MS the prediction is dropped. */
+/* Returns the number of addresses expected for pods that were scheduled here and have not
+ * requested any yet. Each allocation reduces the number; after EXPECTED_MS the prediction is
+ * dropped. */
 static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t taken)
 {
 	uint32_t allocated = taken > p->taken ? taken - p->taken : 0;

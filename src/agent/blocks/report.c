@@ -136,9 +136,9 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 	return s;
 }
 
-/* Finds the pod that has a refused address. The object of a block names only nodes; the status of
- * the pool, which the controller maintains, names pods. The status is read at most every OWNER_MS
- * for an address, and only for error messages. */
+/* The functions below find the pod that has a refused address. A block's object names only
+ * nodes; the pool's status, which the controller maintains, names pods. The status is read at
+ * most every OWNER_MS for an address, and only for error messages. */
 
 enum { OWNER_MS = 10 * 1000, OWNERS_MAX = 64, LOOKUP_MS = 2000, STATUS_MAX = 4 << 20 };
 

@@ -12,8 +12,8 @@
 #include "kube/time.h"
 #include "spec/annotations.h"
 
-/* Updates the table of objects: a watch delivers this node's blocks, periodic reads deliver peers'
- * blocks from which this node borrows. */
+/* This file updates the table of objects: a watch delivers this node's blocks, periodic reads
+ * deliver peers' blocks from which this node borrows. */
 
 enum { FREEZE_MS = 30 * 1000, TRUST_MS = 5000, RESCAN_MS = 60 * 1000, UNASSERTED_RESCAN_MS = 5000 };
 
@@ -296,7 +296,8 @@ void blocks_rescanned(struct blocks *b, const struct block_op *op)
 	}
 }
 
-/* Until all peers' objects were read again, it is unknown whether etcd was restored. */
+/* After a list, and until all peers' objects were read again, it is unknown whether etcd was
+ * restored: claims stay frozen. */
 bool blocks_is_frozen(struct blocks *b)
 {
 	bool unseen = false;
@@ -384,7 +385,7 @@ void blocks_watch(struct blocks *b)
 	schedule_in(b, RESCAN_MS);
 }
 
-/* --- reports a restore of etcd to the controller, which may not have observed it --- */
+/* --- reporting a restore of etcd to the controller --- */
 
 enum { AGAIN_MS = 2000 };
 
@@ -445,11 +446,9 @@ static void try(void *arg)
 		later(b);
 }
 
-/*
- * Reports the restore to the controller, which may not have been running
- * (controller/cache/cache.h), by an annotation on one of this node's blocks, as soon as there is
- * one.
- */
+/* Schedules the report of the restore to the controller, which may not have been running during
+ * the restore (controller/cache/cache.h). The report is an annotation on one of this node's
+ * blocks; it is delayed until this node has a block. */
 static void blocks_notify_etcd_restored(struct blocks *b)
 {
 	b->report_at = blocks_real_ms(b);

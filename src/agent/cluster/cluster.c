@@ -392,8 +392,8 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 		leave_out(n);
 	if (n->left_out)
 		log_limited(LOG_WARN, 2,
-			    "ignoring a network-attachment-definition: a size limit (its own, of "
-			    "its namespace or of all) is exceeded",
+			    "ignoring a network-attachment-definition: a size limit (of one "
+			    "object, of its namespace, or of all objects) is exceeded",
 			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
 			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
@@ -492,7 +492,7 @@ const struct kube_cache_kind cluster_kinds[CLUSTER_KINDS] = {
 				  .own_crd = true},
 };
 
-/* --- reads a pod that the watch has not delivered yet --- */
+/* --- reading a pod that the watch has not delivered yet --- */
 
 struct cluster_fetch {
 	struct cluster *c;

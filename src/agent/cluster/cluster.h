@@ -43,8 +43,9 @@ struct cluster_conf {
 	const char *state_dir; /* directory of pools.json */
 	/* was NULL: the pod was added; is NULL: the pod was deleted */
 	void (*pod_changed)(void *arg, const struct pod_facts *was, const struct pod_facts *is);
-	/* Pools or reserved addresses have changed, see cluster_pools(). addresses false: only the
-	 * block sizes of pools, which nodes write when they need the first block of a pool. */
+	/* Pools or reserved addresses have changed, see cluster_pools(). addresses is false if
+	 * only block sizes of pools have changed; a node writes a pool's block size when it
+	 * needs the pool's first block. */
 	void (*pools_changed)(void *arg, bool addresses);
 	/* This node's UID became known, or changed because its Node was recreated. */
 	void (*node_changed)(void *arg, const char *uid);
@@ -61,8 +62,9 @@ struct cluster *cluster_new(const struct cluster_conf *c);
  * may be NULL. */
 void cluster_free(struct cluster *c);
 
-/* The objects, by enum cluster_kind: for errors and staleness of a kind, and for iteration over
- * pods (struct pod_facts) and networks (struct cluster_nad). */
+/* Returns the cache of all objects, by enum cluster_kind: use it for the errors and the
+ * staleness of a kind, and to iterate over pods (struct pod_facts) and networks (struct
+ * cluster_nad). */
 struct kube_cache *cluster_objects(const struct cluster *c);
 
 /* --- pods --- */

@@ -24,7 +24,7 @@ struct cluster {
 	char *pools_path, *pools_text; /* path and intended content of pools.json */
 	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */
 	char *node_uid;
-	struct labels node_labels; /* read from pools.json */
+	struct labels node_labels; /* from pools.json, used until the watch delivers the Node */
 	struct log_once complaint; /* last logged errors of pools */
 };
 

@@ -30,7 +30,7 @@ struct cluster_network_conf {
 	const char *cni_dir, *socket; /* borrowed */
 };
 
-/* Starts, and publishes the name at once. */
+/* Publishes the name at once, and again when it changes. */
 struct cluster_network *cluster_network_new(const struct cluster_network_conf *c);
 void cluster_network_free(struct cluster_network *n); /* the file is not removed; n may be NULL */
 /* Returns the directory that contains the file. */

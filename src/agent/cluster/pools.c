@@ -15,7 +15,8 @@ enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
 /* --- building the pool set --- */
 
-/* Logs the errors of all pools in one line when they change, not at each change of a pool. */
+/* Logs the errors of all pools in one line, only when the errors have changed, not at each
+ * change of a pool. */
 static void report_error(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;

@@ -355,8 +355,8 @@ static void on_sync_error(void *arg, const struct err *reason)
 		return;
 	if (reason->code == -EPERM)
 		text = xasprintf("the agent may not read ConfigMap '%s/%s': bind the ClusterRole "
-				 "unirail-agent-devices in that namespace, with the name among its "
-				 "resourceNames (%s)",
+				 "unirail-agent-devices in that namespace, and add the "
+				 "ConfigMap's name to the resourceNames of the role (%s)",
 				 c->ns, c->name, reason->text);
 	else
 		text = xasprintf("cannot read ConfigMap '%s/%s': %s", c->ns, c->name, reason->text);

@@ -16,9 +16,9 @@
  *			agent without a report removes, at its start, the condition of an earlier
  *			agent
  *
- * The drift is a condition instead of an annotation, because the agent may already patch
- * nodes/status for stale resources, and then needs no permission to write metadata of Nodes;
- * deploy/policies limits it to this type on its own Node.
+ * The drift is a condition instead of an annotation, because the agent has the permission to patch
+ * nodes/status anyway, to remove stale resources, and so needs no permission to write metadata of
+ * Nodes; deploy/policies lets the agent change only conditions of this type, only on its own Node.
  */
 
 #include "base/file.h"
@@ -61,10 +61,9 @@ const struct host_drift_state *host_drift_state(const struct host_drift *d);
 struct kube_patch;
 /* Reads a report. Returns -EINVAL if it is damaged; *ret is unchanged then. */
 int host_drift_read(struct span text, struct host_drift_state *ret);
-/*
- * Delay before the condition is written again after a failure with this error: long without
- * permission, because every node of the cluster retries.
- */
+/* Returns the delay in ms before the condition is written again after a failure with this error.
+ * The delay is long if the permission is missing, because then every node of the cluster
+ * retries. */
 int64_t host_drift_retry_ms(int code);
 /* Sets the state for a watch that has ended: drift is unknown, and so is the number of steps. */
 void host_drift_stopped(struct host_drift_state *ret);

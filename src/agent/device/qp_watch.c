@@ -256,7 +256,7 @@ void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, si
 			continue;
 		VEC_PUSH(w->due, w->n_due) = i;
 		/* a pod's only container with RDMA devices is found by the pod's UID, because
-		 * its ID changes when it restarts */
+		 * the container's ID changes when the container restarts */
 		VEC_PUSH(v, *n) = (struct qp_target){
 			.uid = h->uid,
 			.id = h->is_alone || !*h->id ? NULL : h->id,
@@ -319,7 +319,7 @@ void qp_watch_take(struct qp_watch *w, size_t i, enum qp_state state, const char
 		found(w, &w->v[w->due[i]], state, reason, now_ms);
 }
 
-/* --- child process: writes lines of "N STATE reason", or "!error" --- */
+/* --- child process: writes a line "INDEX STATE REASON" for each container, or "!ERROR" --- */
 
 struct work {
 	const struct qp_watch *watch;
@@ -358,8 +358,7 @@ static void take_line(struct qp_watch *w, struct span line, int64_t now_ms)
 	qp_watch_take(w, (size_t)i, (enum qp_state)s, reason, now_ms);
 }
 
-/* --- timers: devices from the kubelet, start times from the API server, queue pairs from the
- * kernel --- */
+/* --- one round: reads devices (kubelet), start times (API server), queue pairs (kernel) --- */
 
 static void list_pods(void *arg);
 

@@ -5,8 +5,9 @@
 /*
  * Reports containers that have RDMA devices and do not use them: if a container has an RDMA
  * resource, has run for `after_ms` and has no queue pair, its pod gets one event with the cause
- * (qp_inspect.h). NCCL silently uses TCP if RDMA fails, which is otherwise only noticed by the
- * speed of the job. If the container creates a queue pair later, its pod gets a second event.
+ * (qp_inspect.h). NCCL silently uses TCP if RDMA fails; without the event, users notice that only
+ * because the job is slow. If the container creates a queue pair later, its pod gets a second
+ * event.
  *
  * `after_ms` after the kubelet first listed a container's devices, the agent reads the container's
  * start time (one GET of the Pod object). It inspects the container when it has run for `after_ms`,
@@ -52,8 +53,8 @@ bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns
 /* Takes the Pod object; NULL: it could not be read, and the read is retried later. */
 void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 		       const struct json *object, int64_t now_ms, int64_t wall_ms);
-/* Sets *ret to the containers to inspect now; the caller frees it. qp_watch_take() takes the index
- * in *ret. */
+/* Sets *ret to the containers to inspect now; the caller frees it. qp_watch_take() takes a
+ * container's index in *ret. */
 void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, size_t *n);
 /* Takes the result of qp_inspect() for the i-th container of qp_watch_due(). */
 void qp_watch_take(struct qp_watch *w, size_t i, enum qp_state state, const char *reason,

@@ -5,9 +5,9 @@
 /*
  * Limits the verbs objects of pods that share an HCA: without limits one pod can use up all queue
  * pairs of an HCA that other pods use as well. In rdma.max of the pod's control group
- * (kern/sys/cgroup.h) the limit of each RDMA device is `per_id` for each id of a shared resource
- * that the pod has on that device; a pod with two ids has twice the limit. Other devices (VFs, HCAs
- * that the pod did not request) are not limited.
+ * (kern/sys/cgroup.h) the limit of each RDMA device is `per_id` times the number of device IDs of
+ * shared resources that the pod has on that device: a pod with two device IDs has twice the limit.
+ * Other devices (VFs, HCAs that the pod did not request) are not limited.
  *
  * The agent writes the pod's group itself, because no interface of container runtimes has these
  * limits: NRI's resources and CDI's edits do not have them, and containerd 1.6 has neither NRI nor

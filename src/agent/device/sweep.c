@@ -12,10 +12,10 @@
 
 enum {
 	STATE_MAX = 1 << 20,
-	RESOURCES_MAX = 1024, /* limit of resources that are recorded */
+	RESOURCES_MAX = 1024, /* limit of the number of resources in the list */
 	RESOURCE_BYTES = 320,
 	CHECK_MS = 30 * 1000,
-	/* interval of reads of the Node while no change is expected soon: only `prefixes`
+	/* interval of reads of the Node while nothing requires frequent checks: only `prefixes`
 	 * require the read, a resource has been removable for FAST_MS or longer (another plugin
 	 * may serve it), or the agent lacks a permission */
 	SLOW_MS = 5 * 60 * 1000,
@@ -176,8 +176,8 @@ static bool is_of_prefix(const struct device_sweep *s, const char *resource)
 	return false;
 }
 
-/* Every node of the cluster sends a request for each check, so checks are frequent only while a
- * change is expected soon. */
+/* Every node of the cluster sends a request for each check, so checks are frequent only during
+ * the first FAST_MS in which a resource may be removed. */
 bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 {
 	int64_t since = now_ms - s->read_ms;

@@ -50,8 +50,8 @@ void device_sweep_changed(struct device_sweep *s);
 /* --- functions that need no API server --- */
 
 struct kube_patch;
-/* Takes the Node object, as read at now_ms. Adds the operations to *patch; returns the number of
- * resources to remove. */
+/* Takes the Node object, as read at now_ms. Adds to *patch the operations that remove resources
+ * from the Node; returns the number of these resources. */
 size_t device_sweep_plan(struct device_sweep *s, const struct json *node, int64_t now_ms,
 			 struct kube_patch *patch);
 /* Returns whether the Node is to be read now. */

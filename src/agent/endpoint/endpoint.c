@@ -294,8 +294,8 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, LABEL_NODE, label);
-	/* the pod uses the addresses that were retained for its name, so its request for a
-	 * migration is removed */
+	/* the pod uses the addresses that were retained for its name, so the label that requests
+	 * their migration is removed */
 	if (!create)
 		jo_kstr(o, LABEL_REQUESTED_FROM, NULL);
 	jo_end_obj(o);

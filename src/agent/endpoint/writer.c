@@ -24,20 +24,20 @@ struct endpoints_there {
 	/* loop time since which this node's journal has no address under the endpoint's name; 0:
 	 * it has one, or this was not checked yet */
 	int64_t idle_since;
-	bool requested; /* a pod on another node requests its addresses */
+	bool requested; /* a pod on another node requests the endpoint's addresses */
 };
 
 /* An endpoint that is wanted or exists. */
 struct endpoints_item {
 	struct work w;
-	/* status of the last write, "" for a deletion. That write is not repeated before `until`
-	 * (loop time): after a success the watch may not have delivered the result yet, and after a
-	 * refusal the server would refuse the write again */
+	/* the endpoint's status as the last request wrote it, "" for a deletion. That write is
+	 * not repeated before `until` (loop time): after a success the watch may not have
+	 * delivered the result yet, and after a refusal the server would refuse the write again */
 	char *written;
 	int64_t until;
-	bool create, removal; /* kind of the last request */
-	/* the endpoint exists, but was not written by this node or not delivered yet: it is patched
-	 * instead of created */
+	bool create, removal; /* kind of the last request; both false: a patch */
+	/* the endpoint exists, but this node did not write it, or the watch has not delivered it
+	 * yet: it is patched instead of created */
 	bool taken;
 };
 
@@ -157,7 +157,7 @@ static int64_t now(const struct endpoints *e)
 	return loop_now_ms(kube_loop(e->conf.kube));
 }
 
-/* Does not repeat the last write for `ms`. */
+/* From now on the last write is not repeated for `ms`; then the endpoint is compared again. */
 static void keep(struct endpoints *e, struct endpoints_item *x, int64_t ms)
 {
 	x->until = now(e) + ms;

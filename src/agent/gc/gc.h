@@ -10,9 +10,9 @@
  * this node's pods is up to date and shows no pod of that UID that still runs; the container's
  * network namespace, if its lease names one, does not exist; and a GET of the pod at the end of
  * that time confirms the deletion: no pod of that name exists on this node, or another one replaced
- * it, or it has finished, or its deletion is overdue (deletionTimestamp, which includes its grace
- * period). While any of this is unknown, nothing is released. Leases without a pod's name are
- * ignored.
+ * it, or it has finished, or, if the lease names a network namespace, the pod's deletion is overdue
+ * (deletionTimestamp, which includes the pod's grace period). While any of this is unknown, nothing
+ * is released. Leases without a pod's name are ignored.
  */
 
 #include "agent/cluster/cluster.h"

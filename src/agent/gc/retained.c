@@ -90,8 +90,8 @@ static void record(struct retained *k, const struct lease *l)
 	h->seen = true;
 }
 
-/* If both entries have the same name, merges h into was and returns true. One scan adds an entry
- * for each lease of a name. */
+/* If both entries have the same name, merges `h` into `was` and returns true. One scan adds an
+ * entry for each lease of a name. */
 static bool is_same(struct owner *was, const struct owner *h)
 {
 	if (by_name(was, h) != 0)
@@ -132,7 +132,8 @@ static void over(struct retained *k)
 	next(k);
 }
 
-/* Logs each error once. Nothing is released while the error persists. */
+/* Logs an error unless it is the last one that was logged. Nothing is released while it
+ * persists. */
 static void say(struct retained *k, const struct err *e)
 {
 	if (!log_once(&k->logged, e->text))

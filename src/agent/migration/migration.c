@@ -23,8 +23,8 @@ static struct import *find(const struct migration *h, const char *ns, const char
 	return NULL;
 }
 
-/* Returns whether this node may use the address of a lease, or no pool has that address. A retained
- * address that was released to another node a moment ago counts as missing. */
+/* Returns true if this node may use the address of a lease, or if no pool has that address. A
+ * retained address that was released to another node a moment ago counts as missing. */
 static bool is_here(struct ipam *store, const struct lease *l)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
@@ -172,7 +172,7 @@ enum {
 
 /* --- names whose addresses are imported --- */
 
-/* Reserves imported addresses until they have a lease; otherwise this node would return them at
+/* Reserves imported addresses until they have a lease; otherwise this node would give them up at
  * once, because no container uses them. */
 static void import_pin(struct migration *h)
 {
@@ -564,8 +564,8 @@ static void on_refused(void *arg, int status, const struct json *object, const s
 	(void)status, (void)object;
 	h->refusing = NULL;
 	if (e)
-		log_warn("failed to record on a SpiderEndpoint that this node does not release "
-			 "the requested addresses",
+		log_warn("this node does not release requested addresses, and failed to record "
+			 "that on their SpiderEndpoint",
 			 LOG_S("error", e->text));
 }
 

@@ -29,7 +29,8 @@ struct cni_watch {
 	bool wrote; /* the generated file was up to date after the last scan of the directory */
 	char *network;
 	char *cause;
-	/* removals of the file by another program, each within FORGET_MS after the one before */
+	/* number of removals of the file by another program, each less than FORGET_MS after the
+	 * previous removal */
 	int removals;
 	int64_t removed_ms, backoff_ms;
 };

@@ -3,10 +3,10 @@
 #define UNIRAIL_AGENT_NETWORK_CNI_WATCH_H
 
 /*
- * Updates the generated CNI configuration (host/cni/cni_config.h) while the agent runs. The
- * directory is watched (inotify, and a scan every 30 s). The file is rewritten when the
- * configuration of the cluster's own network changes, or when another program removed it; if that
- * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
+ * Updates the generated CNI configuration (host/cni/cni_config.h) while the agent runs. The agent
+ * watches the CNI configuration directory (inotify, and a scan every 30 s). It rewrites the file
+ * when the configuration of the cluster's own network changes, or when another program removed the
+ * file; after repeated removals (Cilium with cni.exclusive=true) it first waits 1 s to 60 s.
  *
  * The reason why the container runtime does not use the file is logged each time it changes, and
  * `unirail status` shows it. Unless the reason is that there is no network to wrap yet, it is also

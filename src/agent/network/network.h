@@ -12,13 +12,13 @@
  * coordinator's settings and the agent's state directory (stateDir). While the first list of
  * definitions is not complete, a request that lacks a definition waits for the list (10 s).
  *
- * A status is one patch of the pod's status with the annotation, and one event. The patch applies
- * only to the pod of that UID; while the API server is unavailable, it is retried for at most
- * NETS_STATUS_MS. Only the last status of a pod counts. It is dropped when the pod is deleted. The
- * file that the CNI process left in POD_STATUS_DIR of stateDir is removed when the status is
- * written or dropped. Files without a pending patch (the CNI process could not connect to the
- * agent, the agent ended before it wrote the patch, or the retries ended) are processed when the
- * pods are known, and once a minute.
+ * A network status is written by one patch of the pod's subresource status, which sets the
+ * annotation, and reported by one event. The patch applies only to the pod of that UID; while the
+ * API server is unavailable, it is retried for at most NETS_STATUS_MS. Only the last status of a
+ * pod counts. It is dropped when the pod is deleted. The file that the CNI process left in
+ * POD_STATUS_DIR of stateDir is removed when the status is written or dropped. Files without a
+ * pending patch (the CNI process could not connect to the agent, the agent ended before it wrote
+ * the patch, or the retries ended) are processed when the pods are known, and once a minute.
  */
 
 #include "agent/cluster/cluster.h"

@@ -9,7 +9,8 @@
 #include "base/alloc.h"
 #include "spec/annotations.h"
 
-/* CONFIG_MAX: size limit of the configurations of all networks of a pod together. */
+/* CONFIG_MAX: limit in bytes of the configurations of all networks of a pod together.
+ * RESOURCES_MAX: limit in bytes of the list of resources in a warning. */
 enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
 
 void net_plan_done(struct net_plan *p)
@@ -86,17 +87,17 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 
 /* A definition in multusNamespace counts as written by an administrator, since the default networks
  * come from there, unless an annotation of that namespace denies trust or the cache does not
- * have the namespace, as in the admission webhook. */
+ * have the namespace. The admission webhook has the same rule. */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
 	if (nad->left_out)
 		return err_kind(
 			e, ERR_CONF, -EFBIG,
-			"the network-attachment-definition takes %zu bytes, more than the agent "
-			"stores (256 KiB for one, 1 MiB for a namespace, 8 MiB in all): make the "
-			"definition smaller, or delete other definitions and change this "
-			"definition again",
+			"the agent does not store the network-attachment-definition of %zu "
+			"bytes, because of a size limit (256 KiB for one definition, 1 MiB for "
+			"those of a namespace, 8 MiB in all): make the definition smaller, or "
+			"delete other definitions and change this definition again",
 			nad->left_out);
 	c->trusted = nad->trusted || (!nad->distrusted && strcmp(c->ns, t->w->multus_ns) == 0);
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
@@ -124,8 +125,8 @@ static int add_requested(const struct planning *t, const struct network_request 
 		     : 0;
 }
 
-/* Adds the network of clusterNetwork or of an element of defaultNetworks: the name of a definition,
- * of a configuration file, or a path. */
+/* Adds the network of clusterNetwork or of an element of defaultNetworks: the name of a
+ * definition, the network name in a CNI configuration file, or a path. */
 static int add_named(const struct planning *t, const char *name, const char *key, struct err *e)
 {
 	const char *ns = t->w->multus_ns;

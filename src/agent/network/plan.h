@@ -11,8 +11,8 @@
  *	then	annotation k8s.v1.cni.cncf.io/networks
  *
  * Interfaces are named net<index> unless the annotation names them. A network whose definition
- * names a resource gets the next device of that resource that the kubelet allocated to the pod, in
- * this order.
+ * names a resource gets a device of that resource that the kubelet allocated to the pod; networks
+ * get devices in the order above.
  *
  * Every user who may annotate a pod can set the deviceID of an element. It is used only if the
  * kubelet allocated that device to this pod, for the definition's resource or (if it names none)
@@ -43,7 +43,8 @@ struct net_nad {
 	/* the definition is not trusted even in multusNamespace: the annotation of its namespace
 	 * denies trust, or the cache does not have the namespace */
 	bool distrusted;
-	/* size of an object that is too large, so its config was dropped; 0: it was not dropped */
+	/* size in bytes of a definition whose config was dropped because of a size limit; 0: it
+	 * was not dropped */
 	size_t left_out;
 };
 
@@ -80,8 +81,8 @@ struct net_plan {
 	size_t config_bytes; /* size of the configurations of all networks */
 };
 
-/* Computes the plan. Errors are one line that begins with the pod. On failure only net_plan_done()
- * and lacks_nad may be used. */
+/* Computes the plan. An error is one line that begins with "pod 'NAMESPACE/NAME'". On failure
+ * only net_plan_done() and lacks_nad may be used. */
 int net_plan_make(const struct net_request *w, const struct pod_facts *pod,
 		  const struct net_lookup *l, struct net_plan *ret, struct err *e);
 void net_plan_done(struct net_plan *p);

@@ -28,7 +28,7 @@
 #define NRI_UNLIMITED UINT64_MAX /* RLIM_INFINITY */
 
 struct nri_policy {
-	uint64_t memlock; /* bytes, NRI_UNLIMITED, or 0: the limit is not changed */
+	uint64_t memlock; /* limit in bytes, or NRI_UNLIMITED; 0: the limit is not changed */
 	bool environment;
 	bool nccl_net_ib;    /* set NCCL_NET=IB in every container with RDMA devices */
 	const char *primary; /* interface of the pod's primary network; default "eth0" */

@@ -5,7 +5,7 @@
 /*
  * unirail as a plugin of NRI, the container runtime's interface for node resources (containerd
  * from 1.7, CRI-O): a container that gets RDMA devices gets unlimited locked memory and the
- * environment of its rails (agent/nri/adjust.h), so that no administrator edits the runtime's
+ * environment of its rails (agent/nri/adjust.h), so the administrator need not edit the runtime's
  * configuration. Serves both generations of the protocol: version 0.12 has an RPC for each event,
  * earlier versions report most events by the RPC StateChange.
  *
@@ -24,7 +24,8 @@
 /* Runtimes call plugins in the order of their index. */
 #define NRI_INDEX "10"
 #define NRI_NAME  "unirail"
-/* Environment variable of a plugin that the runtime starts: descriptor of its connection. */
+/* Environment variable that the runtime sets for a plugin it starts: the descriptor of the
+ * plugin's connection. */
 #define NRI_FD_VARIABLE "NRI_PLUGIN_SOCKET"
 
 enum { NRI_RETRY_MS = 15 * 1000 };

@@ -28,7 +28,8 @@ static const struct opt opts[] = {
 	{"socket", 0, OPT_STR, "PATH", "path of the container runtime's NRI socket", O(socket), 0,
 	 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
-	 "limit of locked memory: unlimited, a number of bytes, or no (do not change it)",
+	 "limit of locked memory: 'unlimited', a number of bytes, or 'no' (the limit is not "
+	 "changed)",
 	 O(memlock), 0, 0},
 	{"no-environment", 0, OPT_FLAG, NULL,
 	 "do not set the environment variables of NCCL (except NCCL_NET, see --nccl-net), UCX, "
@@ -48,8 +49,8 @@ static const struct opt opts[] = {
 
 const struct cmd nri_cmds[] = {
 	{NULL, NULL,
-	 "set the limit of locked memory and environment variables of containers "
-	 "that have RDMA devices",
+	 "set environment variables and the limit of locked memory of containers that have RDMA "
+	 "devices",
 	 opts, 0, 0},
 	{0},
 };

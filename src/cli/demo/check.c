@@ -387,10 +387,8 @@ void demo_facts_expect(struct demo *d, size_t pod)
 			     p->name);
 }
 
-/*
- * ICMP echo on raw sockets bound to a device: a packet leaves and arrives by that NIC, so a reply
- * proves the rail in both directions.
- */
+/* ICMP echo on raw sockets, each bound to one network device: its packets leave and arrive only
+ * through this device, so a reply proves that the rail works in both directions. */
 
 enum { LIMIT_MS = 2000, AGAIN_MS = 400, MOMENT_MS = 5, PAYLOAD = 56 };
 

@@ -234,10 +234,9 @@ int demo_main(int argc, char **argv)
 	return r;
 }
 
-/*
- * Calls a CNI plugin as a container runtime does: in the node's namespace, with CNI_* in the
- * environment and the netconf on stdin; returns stdout and the exit status.
- */
+/* --- calls of a CNI plugin as a container runtime makes them: in the node's namespace, with
+ * CNI_* in the environment and the netconf on stdin; the results are stdout and the exit status
+ * --- */
 
 enum { ENV_VARS = 6, OUTPUT_MAX = 1 << 20 };
 
@@ -495,10 +494,8 @@ static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, 
 	jo_kstr(&o, "cniVersion", "1.1.0");
 	jo_kstr(&o, "name", "rails");
 	jo_kstr(&o, "type", "unirail-cni");
-	/*
-	 * Left empty, because Multus attached none of the demo's pods, and an unprivileged user may
-	 * have no access to its directory.
-	 */
+	/* The key is empty: Multus attached none of the demo's pods, and an unprivileged user
+	 * may have no access to Multus's directory. */
 	jo_kstr(&o, "multusCniDir", "");
 	jo_key(&o, "networks");
 	jo_arr(&o);

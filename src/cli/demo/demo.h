@@ -83,7 +83,7 @@ struct demo {
 	struct root root;
 	int ns[NS_COUNT];
 	char ns_path[NS_COUNT][64];
-	char dir[64]; /* pools and state */
+	char dir[64]; /* directory of the demo's pools file and its IPAM state */
 	/* the directory is a tmpfs in a mount namespace of the demo, so it need not be removed */
 	bool dir_is_mount;
 	bool ns_mounted;
@@ -114,7 +114,7 @@ void demo_place_close(struct demo *d);
  * existed.
  */
 int demo_place_clean(struct demo *d, struct err *e);
-void demo_plan(struct demo *d); /* names and addresses, from the options */
+void demo_plan(struct demo *d); /* sets the names and addresses of the NICs from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
 /* check.c: sends the ICMP echo requests of each pod one after the other, and repeats those

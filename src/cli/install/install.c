@@ -28,8 +28,10 @@ struct install_opts {
 #define AT(field) offsetof(struct install_opts, field), 0, 0
 static const struct opt opts[] = {
 	{"cni-bin-dir", 0, OPT_STR, "DIR",
-	 "directory of CNI plugins, instead of the operand (" PATH_CNI_BIN ")", AT(dir)},
-	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
+	 "directory of CNI plugins; use this option or the operand, not both (default: " PATH_CNI_BIN
+	 ")",
+	 AT(dir)},
+	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (default: all)", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
 	 "rename files that unirail did not install to NAME.before-unirail, and create the links "
 	 "in their place",
@@ -44,8 +46,8 @@ static const struct opt opts[] = {
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
 	 "file name of the generated CNI configuration, which must sort before all other files "
-	 "of the directory; empty: do not generate it, and remove generated files "
-	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
+	 "of the directory; empty: do not generate it, and remove generated files (default: the "
+	 "environment variable UNIRAIL_CNI_CONF_NAME, or  " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH",
 	 "path of the agent's socket, for the generated CNI configuration and for --uninstall (" PATH_AGENT_SOCKET
@@ -268,9 +270,9 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 		say_json(o, p, node, &b);
 	else
 		say(o, p, node, &b);
-	/* A configuration that the runtime does not use is no error: either the agent writes it
-	 * later, when the cluster's network is installed, or the message printed here names the
-	 * remedy. */
+	/* It is not an error that the runtime does not use the configuration: either the agent
+	 * writes the configuration later, when the cluster's network is installed, or the
+	 * message printed here names the remedy. */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
 	for (size_t i = 0; i < p->n_skipped; i++)
@@ -286,10 +288,11 @@ static void drop_dir(const struct root *r, const char *dir)
 }
 
 /*
- * Changes the CNI configuration. A removal does this before it removes the links (after: false), so
- * that the runtime no longer calls them; an installation does it when all links exist (after:
- * true). A purge comes last. Before a removal with --cni-conf-dir or --purge the function checks
- * that no agent runs, except with --dry-run.
+ * Called before the change of the links (after: false) and after it (after: true). A removal
+ * deletes the CNI configuration and the CDI specifications before the links, so that the runtime no
+ * longer uses the links; an installation changes the CNI configuration when all links exist. A
+ * purge comes last. Before a removal with --cni-conf-dir or --purge the function checks that no
+ * agent runs, except with --dry-run.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {

@@ -24,8 +24,8 @@
 #define INSTALL_BINARY "unirail"
 #define INSTALL_BACKUP ".before-unirail"
 
-/* What exists under a name: nothing, a file, a link, or something else. Also describes what was
- * there before, or is to be there. */
+/* What exists under a name: nothing, a file, a link, or something else. A struct install_thing
+ * also describes what existed there earlier, or what an installation is to put there. */
 enum install_have { HAVE_NOTHING, HAVE_FILE, HAVE_LINK, HAVE_OTHER };
 struct install_thing {
 	enum install_have have;
@@ -55,7 +55,7 @@ struct install_facts {
 enum install_do {
 	DO_COPY,    /* copy this program to the name */
 	DO_KEEP,    /* rename the existing file to NAME.before-unirail */
-	DO_LINK,    /* link the name to unirail */
+	DO_LINK,    /* create the name as a symbolic link to unirail */
 	DO_RESTORE, /* rename NAME.before-unirail to the name */
 	DO_REMOVE,  /* remove the name */
 	DO_FORGET,  /* remove NAME.before-unirail: the original file is already under its name */
@@ -93,7 +93,7 @@ char *install_backup_name(const char *name);
  */
 int install_record_read(struct install_facts *f, const struct root *r, const char *dir,
 			struct err *e);
-/* Writes the record that is true after the plan was carried out. */
+/* Appends to b the record that is correct once the plan has been carried out. */
 void install_record_write(const struct install_facts *f, const struct install_plan *p,
 			  struct buf *b);
 
@@ -125,10 +125,10 @@ struct install_node {
 int install_node_config(struct install_node *n, bool remove, struct err *e);
 /* Removes the device plugin's CDI specifications. */
 int install_node_remove_cdi(struct install_node *n, struct err *e);
-/* Fails with -EBUSY if an agent runs on this node. */
+/* Fails with -EBUSY if an agent listens on `socket`; below another root it always returns 0. */
 int install_node_is_free(const struct install_node *n, struct err *e);
-/* Removes the agent's socket, its lock file and the directory `public` beside it, and the content
- * of the state directories. */
+/* Removes the agent's socket, the socket's lock file, the directory `public` beside the socket,
+ * and the content of the state directories. */
 int install_node_purge(struct install_node *n, struct err *e);
 
 /* For the applet table. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of an installation outside of the directory of plugins. With --cni-conf-dir: the
- * runtime's CNI configuration; with --uninstall also the CDI specifications are deleted, because
- * they name the binary as a hook. With --purge: the agent's socket and state.
+ * runtime's CNI configuration. With --cni-conf-dir and --uninstall: also the CDI specifications,
+ * which are deleted because they name the binary as a hook. With --purge: the agent's socket and
+ * state.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -24,7 +24,7 @@ struct swap_op {
 	bool done;
 };
 
-/* ".unirail-swap.01234567.tmp" */
+/* Returns whether a name has the form of a temporary file's: ".unirail-swap.01234567.tmp". */
 static bool is_temp(const char *name)
 {
 	return strncmp(name, "." PREFIX ".", sizeof(PREFIX) + 1) == 0 &&

@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 	 "values, with precedence over files: ipam.enableIPv6=false, or PATH={a,b} for a list; may "
 	 "be given several times",
 	 offsetof(struct manifests_opts, set), 0, 0},
-	{"namespace", 'n', OPT_STR, "NAME", "namespace of the objects (unirail)",
+	{"namespace", 'n', OPT_STR, "NAME", "namespace of the objects (default: unirail)",
 	 offsetof(struct manifests_opts, ns), 0, 0},
 	{0},
 };

@@ -137,7 +137,8 @@ static void add_manifests(struct render *r, const struct json *rule, const struc
 	}
 }
 
-/* Adds the default's members to an object, as Helm merges values. */
+/* Returns the value. If it is an object, adds the members that only the default has, as Helm
+ * merges values. */
 static const struct json *merged(struct render *r, const struct json *value,
 				 const struct json *fallback)
 {

@@ -75,9 +75,9 @@ static struct json_tree *scalar_of(const char *text)
 	return ret;
 }
 
-/* Sets b to the text from *at up to one of the characters `stops`, without the backslashes that
- * escape a character, and moves *at to its end; returns that character, 0 at the end of the
- * text. */
+/* Sets b to the text from *at up to the first unescaped character of `stops`, without the
+ * escaping backslashes, and moves *at to that character. Returns the character; 0: the text has
+ * none of them. */
 static char word(const char **at, const char *stops, struct buf *b)
 {
 	buf_reset(b);
@@ -131,8 +131,8 @@ static struct json_tree *item_object(struct json_tree *list, int64_t i)
 	return json_tree_kind(item) == JSON_OBJECT ? item : NULL;
 }
 
-/* Returns the item of list `key` that *at points to, an object ("[0]."); NULL: index or syntax
- * is invalid, or the item is not an object. Moves *at from the '[' to the position after "].". */
+/* *at points to an index such as "[0].": returns this item of list `key`, an object, and moves
+ * *at behind the "].". NULL: the index or the syntax is invalid, or the item is not an object. */
 static struct json_tree *enter_item(struct json_tree *t, const char *key, const char **at,
 				    struct buf *b)
 {

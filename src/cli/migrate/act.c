@@ -169,9 +169,8 @@ static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : !p->n;
 }
 
-/*
- * Adds the reason from the agent's event of the Node; without permission to read events, adds none.
- */
+/* Adds the reason that the agent reported in an event of the Node; without permission to read
+ * events, adds none. */
 static void explain_node(const struct migrate_act *x, struct pods *p)
 {
 	auto_free char *fields = xasprintf(

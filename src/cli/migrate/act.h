@@ -20,8 +20,8 @@ struct migrate_act {
 };
 
 int migrate_act(const struct migrate_act *x, const struct migrate_plan *p, struct err *e);
-/* Checks that each address that its pool recorded in `before` is still recorded if the pod still
- * has it; -EAGAIN (ERR_AGAIN): e names the first address that is not recorded. */
+/* Fails with -EAGAIN (ERR_AGAIN) if a pool no longer records an address that it recorded in
+ * `before` and that the pod still has; e names the first such address. */
 int migrate_check_addresses(struct migrate_api *a, const struct migrate_cluster *before,
 			    struct err *e);
 

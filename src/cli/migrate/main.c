@@ -27,7 +27,8 @@ struct options {
 #define ACCESS                                                                                     \
 	KUBE_ACCESS_OPTS(struct options),                                                          \
 	{                                                                                          \
-		"namespace", 'n', OPT_STR, "NAME", "namespace of unirail (unirail)", AT(ns)        \
+		"namespace", 'n', OPT_STR, "NAME", "namespace of unirail (default: unirail)",      \
+			AT(ns)                                                                     \
 	}
 #define VALUES                                                                                      \
 	{"values",                                                                                  \

@@ -24,7 +24,7 @@
  *			reconcile the same objects, on the same ports
  *	exclude		excludes nodes with the label LABEL_MIGRATED from the DaemonSets of Multus
  *			and of the device plugins
- *	addresses	ends Spiderpool's agents on every node: both agents would allocate the
+ *	addresses	ends Spiderpool's agents on every node: they and unirail's agents would allocate the
  *			same addresses. Until a node is migrated, no new pod with addresses of
  *			pools starts there (the kubelet retries); running pods need no agent
  *	install		creates unirail's objects. The controller copies the records of
@@ -45,10 +45,9 @@
 
 #define MIGRATE_JOURNAL "unirail-migration"
 
-/*
- * MIGRATE_UNRECORDED_MAX: maximum number of addresses in the journal, which must fit into a
- * ConfigMap.
- */
+/* MIGRATE_TEXT_MAX: maximum length of a JSON text, in bytes. MIGRATE_UNRECORDED_MAX: maximum
+ * number of addresses without a record (was_missing): the journal lists them and must fit into a
+ * ConfigMap. */
 enum { MIGRATE_TEXT_MAX = 4 << 20, MIGRATE_UNRECORDED_MAX = 2000 };
 
 enum migrate_role {
@@ -220,7 +219,8 @@ struct migrate_plan {
 	struct migrate_lines follow_up;
 };
 
-/* only: names of n nodes; n 0: all planned nodes. A name without a Node is a problem. */
+/* only: names of n nodes; n 0: all planned nodes. For a name that no Node has, adds a line to
+ * ret->problems. */
 void migrate_plan(const struct migrate_cluster *c, const char *const *only, size_t n,
 		  struct migrate_plan *ret);
 void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret);

@@ -44,7 +44,8 @@ static char *text_of(const struct json_tree *t)
 	return buf_take(&b);
 }
 
-/* Excludes nodes with LABEL_MIGRATED. Terms are alternatives, so each term gets the condition. */
+/* Returns a patch whose node affinity excludes nodes with LABEL_MIGRATED. A node needs to match
+ * only one term, so each term gets the condition. */
 static char *exclude_body(const struct migrate_workload *x)
 {
 	const struct json *have = migrate_at(x->v, "spec", "template", "spec", "affinity", NULL);
@@ -78,7 +79,7 @@ static char *patch_command(const char *ns, const char *what, const char *name, c
 	buf_init(&b, MIGRATE_TEXT_MAX);
 	buf_printf(&b, "kubectl %s%s%spatch %s %s --type %s -p '", ns ? "-n " : "", ns ? ns : "",
 		   ns ? " " : "", what, name, *body == '[' ? "json" : "merge");
-	/* Quotes a text that contains ' for a shell, for example an expression of a webhook. */
+	/* Escapes each ' of the body for the shell: an expression of a webhook may contain it. */
 	for (; *body; body++)
 		buf_str(&b, *body == '\'' ? "'\\''" : (char[]){*body, '\0'});
 	buf_char(&b, '\'');

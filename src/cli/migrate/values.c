@@ -250,8 +250,8 @@ static void add_directories(const struct migrate_workload *x, struct json_tree *
 
 /* --- device plugins --- */
 
-/* Returns the file with the key `list`, from a ConfigMap of exactly one file that the plugin's pods
- * mount; NULL: none. */
+/* Returns the text of the only file of a ConfigMap that the plugin's pods mount, if the text
+ * contains the key `list`; NULL: no such ConfigMap. */
 static const char *plugin_config(const struct migrate_cluster *c, const struct migrate_workload *x,
 				 const char *list)
 {

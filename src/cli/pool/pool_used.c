@@ -202,7 +202,8 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *mess
 	int own;
 
 	read_cache(f, r, PATH_CNI_CACHE "/results", messages);
-	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
+	/* Multus' libcni caches its results here, and so does unirail-cni when it replaces
+	 * Multus. */
 	read_cache(f, r, PATH_MULTUS "/results", messages);
 	/* Only a running host has network namespaces to inspect, a root of recorded files has
 	 * none. */
@@ -214,6 +215,8 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *mess
 		inspect_netns_dir(&x, r, "/proc", "/ns/net");
 	}
 	free(x.v);
-	buf_printf(messages, "%zu addresses found in libcni's cache and %zu network namespaces\n",
+	buf_printf(messages,
+		   "%zu addresses found in libcni's cache and in %zu network "
+		   "namespaces\n",
 		   f->n, f->netns);
 }

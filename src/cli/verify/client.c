@@ -44,7 +44,8 @@ static int verify_step(struct verify_client *c, const char *name, uint64_t seed,
 	return r < 0 ? r : verify_expect(&c->conn, VERIFY_DONE, &done, e);
 }
 
-/* Waits for completions. A message from the peer meanwhile means that the peer failed. */
+/* Waits for completions of RDMA operations. If the peer sends a message over TCP before one
+ * completes, the peer has failed. */
 static int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 {
 	struct verify_msg m;
@@ -116,7 +117,7 @@ static uint64_t receives(const struct verify_client *c)
 	return c->side.op == VERBS_SEND ? c->side.depth : 1;
 }
 
-/* Transfers every slot once, with another pattern in each round. */
+/* Transfers every slot once; the pattern of the data differs from round to round. */
 static int check_round(struct verify_client *c, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);

@@ -400,7 +400,7 @@ static int try_listen(const struct addrinfo *a, int *ret)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* a socket bound to "::" accepts IPv4 as well */
+	/* lets a socket bound to "::" accept IPv4 as well */
 	if (a->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, 64) < 0)
@@ -424,7 +424,7 @@ int verify_listen(const struct verify_place *at, int *fd, struct err *e)
 	for (a = list; a && r < 0; a = a->ai_next)
 		r = try_listen(a, fd);
 	freeaddrinfo(list);
-	/* a kernel without IPv6: listens on 0.0.0.0 */
+	/* if the kernel has no IPv6, listens on 0.0.0.0 instead of "::" */
 	if (r < 0 && r != -EADDRINUSE && !at->host[0] && strcmp(any.host, "0.0.0.0")) {
 		str_copy(any.host, sizeof(any.host), "0.0.0.0");
 		return verify_listen(&any, fd, e);

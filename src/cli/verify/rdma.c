@@ -23,8 +23,8 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* As many slots as fit into 4 MiB, but 2 to VERIFY_DEPTH_MAX: most containers may lock at most 8
- * MiB of memory (RLIMIT_MEMLOCK). */
+/* Returns as many slots as fit into 4 MiB, but at least 2 and at most VERIFY_DEPTH_MAX, because
+ * most containers may lock at most 8 MiB of memory (RLIMIT_MEMLOCK). */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;
@@ -132,7 +132,7 @@ int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, st
 
 /* --- the pattern --- */
 
-/* splitmix64: words differ by position and by seed. */
+/* Returns the 64-bit value number i of the pattern (splitmix64); it depends on i and the seed. */
 static uint64_t word_of(uint64_t seed, size_t i)
 {
 	uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ULL;

@@ -5,7 +5,7 @@
 /*
  * One side of a test: its queue pair, and memory with the same layout on both sides:
  *
- * 	slot 0 | slot 1 | ... slot depth-1 | ping to send | pings received, two
+ * 	slot 0 | slot 1 | ... slot depth-1 | ping to send | two places for received pings
  *
  * The slots have a pattern computed from a seed and the offset, so that the receiver can verify
  * every byte.
@@ -19,7 +19,7 @@ enum {
 	VERIFY_SIZE_MAX = 8 << 20,
 	VERIFY_DEPTH_MAX = 64,
 	VERIFY_DATA_MAX = 16 << 20,
-	/* size of a ping; each ping has a cache line of VERIFY_PING_PLACE bytes of its own */
+	/* size of a ping in bytes; each ping has its own cache line of VERIFY_PING_PLACE bytes */
 	VERIFY_PING_SIZE = 8,
 	VERIFY_PING_PLACE = 64,
 };
@@ -49,7 +49,8 @@ size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);
 size_t verify_ping_at(const struct verify_side *s); /* returns the offset of the ping to send */
 size_t verify_pong_at(const struct verify_side *s,
-		      /* returns the offset of received ping number `which`; two places alternate */
+		      /* returns the offset of received ping number `which`; the pings use two
+		       * places in turn */
 		      uint64_t which);
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);

@@ -68,8 +68,8 @@ void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t
 int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 		const struct verify_choice *c, struct verify_rail *ret, struct err *e);
 
-/* Returns the RoCE payload for an interface's MTU, for example 4096 for an MTU of at least 4192,
- * 1024 for at least 1120. */
+/* Returns the largest RoCE payload in bytes for an interface's MTU: for example 4096 if the MTU
+ * is at least 4192, and 1024 if it is 1120 to 2143. */
 uint32_t verify_roce_mtu(uint32_t link_mtu);
 
 #endif

@@ -36,8 +36,8 @@ static int step_fill(struct server *s, const struct verify_msg *m, struct err *e
 	return done(s, e);
 }
 
-/* Posts the receives of a round. SEND: one per slot. Otherwise one, for the byte that the client
- * sends after its WRITEs, into the place of a received ping. */
+/* Posts the receives of a round. SEND: one receive per slot. Otherwise one receive, at the place
+ * of a received ping, for the byte that the client sends after its WRITEs. */
 static int post_receives(struct server *s, struct err *e)
 {
 	const struct verify_side *v = &s->side;

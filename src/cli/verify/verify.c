@@ -31,11 +31,13 @@ static const struct opt opts[] = {
 	 "answer the tests of a peer; the operand is "
 	 "[ADDRESS][:PORT]",
 	 AT(listen), 0, 0},
-	{"once", 0, OPT_FLAG, NULL, "with --listen: end after one test, with its exit status",
+	{"once", 0, OPT_FLAG, NULL,
+	 "with --listen: end after one test; the exit status is that "
+	 "of the test",
 	 AT(once), 0, 0},
 	{"all", 'a', OPT_FLAG, NULL,
-	 "test every local address that has an RDMA device with the peer's address of the same "
-	 "subnet, otherwise of the same interface name",
+	 "test every local address that has an RDMA device; the other end is the peer's address "
+	 "in the same subnet, or if there is none, on the interface of the same name",
 	 AT(all), 0, 0},
 	{"write", 0, OPT_FLAG, NULL, "test RDMA WRITE (the default)", AT(write), 0, 0},
 	{"send", 0, OPT_FLAG, NULL, "test SEND and RECEIVE", AT(send), 0, 0},
@@ -47,11 +49,14 @@ static const struct opt opts[] = {
 	 1000000000},
 	{"time", 't', OPT_DUR, "TIME", "duration of the bandwidth measurement (2s)", AT(time_ms), 1,
 	 TIME_MAX_MS},
-	{"device", 'd', OPT_STR, "DEVICE", "RDMA device (the device of the local address)",
+	{"device", 'd', OPT_STR, "DEVICE",
+	 "RDMA device (default: the device of the local "
+	 "address)",
 	 AT(device), 0, 0},
 	{"port", 'i', OPT_INT, "PORT", "port of the RDMA device", AT(port), 1, 255},
 	{"gid-index", 'x', OPT_INT, "INDEX",
-	 "GID index of the port (the RoCE v2 GID of the local address)", AT(gid_index), 0, 255},
+	 "GID index of the port (default: index of the RoCE v2 GID of the local address)",
+	 AT(gid_index), 0, 255},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output), 0, 0},
 	{0}};
 
@@ -195,7 +200,8 @@ int verify_main(int argc, char **argv)
 	return 1;
 }
 
-/* --- tests every rail of this namespace with the matching rail of the peer --- */
+/* --- option --all: one test for each rail of this namespace, with the matching rail of the peer
+ * --- */
 
 enum { FAR_MAX = 1024, CONNECT_MS = 10000 };
 
@@ -323,7 +329,7 @@ static int verify_run_all(const struct verify_facts *f, const struct verify_plac
 	return 0;
 }
 
-/* Three significant digits: a measurement of a few seconds is not more precise. */
+/* Formats v with three significant digits: a measurement of a few seconds is not more precise. */
 static const char *scaled(double v, const char *const *units, size_t n, double step, char *ret)
 {
 	size_t i = 0;
@@ -361,7 +367,7 @@ const char *verify_size_str(uint64_t bytes, char ret[static VERIFY_NUMBER_MAX])
 	return ret;
 }
 
-/* "172.16.1.10 (net1, mlx5_0 port 1, GID 3)" */
+/* Prints one end of a test, such as "172.16.1.10 (net1, mlx5_0 port 1, GID 3)". */
 static void put_end(const struct ipnet *net, const char *ifname, const char *device, uint32_t port,
 		    int gid, FILE *f)
 {

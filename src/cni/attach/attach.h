@@ -141,8 +141,9 @@ int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure functions --- */
-/* Checks that the requested interface names are valid (ERR_CONF), that they differ from each other,
- * and that the pod has no link of the name of an attachment with a link (-EEXIST). */
+/* Checks that the requested interface names are valid (otherwise ERR_CONF), that they differ
+ * from each other, and that no link of the pod already has the name of an attachment that gets a
+ * link (otherwise -EEXIST in both cases). */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
 /* Checks the discovered devices: a moved device serves one attachment only, and a device has one
@@ -152,8 +153,9 @@ int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
  * share one namespace in the kernel, so a moved device must not bring an alternative name that is
  * taken. */
 bool attach_name_taken(const struct attach *a, const char *name);
-/* Sets *ret to the routes of a result for a link and returns their number; a missing gateway is
- * taken from the addresses. The caller frees *ret. */
+/* Sets *ret to the routes of a result for a link and returns their number. A route without
+ * gateway gets the first gateway of its family that an address of the result has. The caller
+ * frees *ret. */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
 /* Returns whether one message can delete the links by IFLA_GROUP: at least two links of the pod are
  * in LINK_GROUP, and all links of LINK_GROUP are among `names`. */

@@ -129,7 +129,7 @@ static int give_up_addresses(struct attach *a, const struct round *round, struct
 	return 0;
 }
 
-/* Returns a probe of the attachment that found a conflict in this round; NULL: none. */
+/* Returns one of the attachment's probes that found a conflict in this round; NULL: none did. */
 static const struct probe *conflict_of(const struct round *round, size_t rail)
 {
 	for (size_t i = 0; i < round->n; i++)
@@ -144,8 +144,8 @@ static int in_conflict(const struct attach *a, size_t rail, const struct probe *
 	return rail_err(&a->rails[rail], -EADDRINUSE, e);
 }
 
-/* Sets the error if the request for another address failed: the conflict first, then the IPAM's
- * error. */
+/* Sets the error of a failed request for another address: first the text of the conflict, then
+ * the IPAM's error. */
 static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
 		    struct err *e)
 {

@@ -28,11 +28,11 @@ struct raw_common {
 };
 
 static const struct json_field common_fields[] = {
-	JSON_FIELD(
-		"ipam", J_VAL, struct raw_common, ipam,
-		JSON_DOC(NULL,
-			 "the IPAM plugin, by type, and its keys; without a type the interface "
-			 "gets no address (ipvlan later in a chain: the addresses of prevResult)")),
+	JSON_FIELD("ipam", J_VAL, struct raw_common, ipam,
+		   JSON_DOC(NULL,
+			    "the IPAM plugin, by type, and its keys; without a type the interface "
+			    "gets no address (but ipvlan, if another plugin runs before it in the "
+			    "chain, takes the addresses of prevResult)")),
 	JSON_FIELD("dns", J_VAL, struct raw_common, dns, .sub = &dns_table,
 		   JSON_DOC(NULL, "nameservers, domain, search and options for the result")),
 	{0},

@@ -97,9 +97,9 @@ static int undo_links(void *arg, struct err *e)
 
 /*
  * Before Linux 6.15 a new link's name must also be free in the namespace of the request: the
- * node's, which usually has an eth0. So a link whose name the node has is created under a temporary
- * name and then renamed. DEL computes the same temporary name, since the process of the ADD may
- * have been killed before the rename.
+ * node's, which usually has an eth0. So if the node has a link of that name, the new link is
+ * created under a temporary name and then renamed. DEL computes the same temporary name, since the
+ * process of the ADD may have been killed before the rename.
  */
 static bool attach_temp_name(const struct attach *a, const char *ifname,
 			     char ret[static LINK_NAME_MAX])
@@ -413,8 +413,8 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 	}
 }
 
-/* Restores a moved device. Created links are deleted later in one batch; without the pod's
- * namespace gc() removes what the driver left on the node. */
+/* Restores a moved device. Created links are deleted later in one batch; if the pod's namespace
+ * does not exist, gc() removes what the driver left on the node. */
 static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	if (link_driver_moves(rail->kind))

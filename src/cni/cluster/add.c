@@ -49,8 +49,8 @@ struct adding {
 	struct json_doc *answer;
 	/* copy of the call with the document of put_document() as its netconf */
 	struct cni_call own;
-	/* version of the first network; `multus` prints the result in it if the netconf has no
-	 * cniVersion */
+	/* CNI version of the first network; `multus` prints its result in this version if the
+	 * netconf has no cniVersion */
 	enum cni_version printed;
 };
 
@@ -557,7 +557,7 @@ static bool is(const char *key, const char *word)
 	return strcasecmp(key, word) == 0;
 }
 
-/* Copies the object without the keys that are written separately. */
+/* Copies the members of `from` except those whose key is in `but`. */
 static void put_rest(const struct pod_putting *t, const struct json *from, const char *const *but)
 {
 	struct json_walk w = json_walk_start(from);
@@ -636,8 +636,8 @@ static const char *runtime_device(const struct pod_net *net, const struct json *
 }
 
 /* Writes the value for a key of runtimeConfig that the pod's requests or its allocated device
- * determine, and returns whether there is one. o NULL: writes nothing. The first network has no
- * value. */
+ * determine, and returns whether they determine a value. o NULL: writes nothing. The first
+ * network has no value. */
 static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
 		      struct json_out *o)
 {

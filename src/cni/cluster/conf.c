@@ -18,14 +18,15 @@ struct raw {
 static const struct json_field fields[] = {
 	FIELD("agent", J_STR, conf.agent,
 	      JSON_OWN(PATH_AGENT_SOCKET,
-		       "socket of the node's agent; unirail-cni: without it only the networks of "
-		       "the netconf are attached")),
+		       "socket of the node's agent; if the netconf of unirail-cni does not have "
+		       "this key, only the networks of the netconf are attached")),
 	FIELD("clusterNetwork", J_STR, conf.cluster_network,
 	      JSON_DOC(NULL, "the pod's first network: a definition, a name in confDir or a path")),
 	FIELD("delegates", J_VAL, conf.delegates,
-	      JSON_DOC(NULL, "without clusterNetwork: the pod's first networks")),
+	      JSON_DOC(NULL, "multus: the pod's first networks, if clusterNetwork is not set")),
 	FIELD("networks", J_VAL, conf.networks,
-	      JSON_OWN(NULL, "unirail-cni: the pod's first networks")),
+	      JSON_OWN(NULL,
+		       "unirail-cni: the pod's first networks, if clusterNetwork is not set")),
 	FIELD("defaultNetworks", J_STRS, conf.default_networks,
 	      JSON_DOC(NULL, "further networks of every pod outside systemNamespaces")),
 	FIELD("systemNamespaces", J_STRS, conf.system_namespaces,
@@ -37,17 +38,21 @@ static const struct json_field fields[] = {
 		       "name, and that annotation v1.multus-cni.io/default-network names without "
 		       "a namespace")),
 	FIELD("namespaceIsolation", J_BOOL, conf.isolation,
-	      JSON_DOC("false", "a pod may use only definitions of its own namespace")),
+	      JSON_DOC("false", "if true, a pod may use only definitions of its own namespace "
+				"and of globalNamespaces")),
 	FIELD("globalNamespaces", J_STR, conf.global_namespaces,
 	      JSON_DOC("default",
 		       "namespaces, separated by commas, whose definitions every pod may use")),
 	FIELD("confDir", J_STR, conf.conf_dir,
 	      JSON_DOC(PATH_MULTUS_CONF,
-		       "directory of configurations, for definitions without spec.config")),
+		       "directory with the configuration of a network that has no definition, or "
+		       "whose definition has no spec.config")),
 	FIELD("cniDir", J_STR, conf.cni_dir,
 	      JSON_DOC(PATH_MULTUS,
 		       "directory in which attachments are recorded in Multus' format")),
-	FIELD("binDir", J_STR, conf.bin_dir, JSON_DOC(PATH_CNI_BIN, "directory of plugins")),
+	FIELD("binDir", J_STR, conf.bin_dir,
+	      JSON_DOC(PATH_CNI_BIN, "directory of plugins, searched before "
+				     "the directories of CNI_PATH")),
 	FIELD("readinessindicatorfile", J_STR, conf.ready_file,
 	      JSON_DOC(NULL, "an ADD waits for this file, at most 45 s")),
 	FIELD("kubeconfig", J_STR, kubeconfig,
@@ -59,7 +64,8 @@ static const struct json_field fields[] = {
 	      JSON_DOC(NULL, "accepted without effect")),
 	FIELD("chrootDir", J_STR, chroot,
 	      JSON_DOC(NULL,
-		       "multus-shim: directory of the node's root in the daemon's container")),
+		       "multus-shim: mount point of the node's root in the container of Multus' "
+		       "daemon, removed from the start of paths")),
 	{0}};
 const struct json_table pod_conf_table = {fields, JSON_GO, 0};
 

@@ -4,7 +4,8 @@
 
 /*
  * The netconf of `multus`, and of `unirail-cni` when it names an agent: where a pod's networks come
- * from. Keys as in Multus, matched as Go's encoding/json does:
+ * from. Keys as in Multus, matched as Go's encoding/json does; a value directly after a key is its
+ * default:
  *
  *	agent			socket of `unirail agent`; default (multus) PATH_AGENT_SOCKET
  *	clusterNetwork		the pod's first network: a definition, the name of a network in
@@ -16,12 +17,12 @@
  *	multusNamespace		"kube-system": namespace of definitions in
  *				clusterNetwork and defaultNetworks
  *	namespaceIsolation	false: a pod may reference definitions of any namespace
- *	globalNamespaces	"default", comma separated: exempt from namespaceIsolation
+ *	globalNamespaces	"default", comma separated: definitions of these namespaces are exempt from namespaceIsolation
  *	confDir			/etc/cni/multus/net.d
  *	cniDir			/var/lib/cni/multus: attachments are recorded there in Multus' format
  *	binDir			/opt/cni/bin
  *	readinessindicatorfile	ADD waits for this file, 45 s at most
- *	kubeconfig		not used: the agent has its own. As Multus, `multus` works without
+ *	kubeconfig		not read: the agent has its own. As Multus, `multus` works without
  *				agent if the netconf has delegates, but none of kubeconfig, agent
  *				and clusterNetwork
  *	logFile, logLevel	panic, error, verbose, debug

@@ -20,7 +20,8 @@ struct multus_cache_entry {
 	/* the caller's call, but with the netconf made from the entry and a copy of prevResult */
 	struct cni_call call;
 	struct cni_result *
-		*results; /* result of each network, in the document's order; NULL: unknown */
+		/* result of each network, in the order of call's netconf; NULL: unknown */
+		*results;
 	size_t n_results;
 	bool has_results; /* a result of at least one network is recorded */
 };

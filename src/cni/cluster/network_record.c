@@ -168,7 +168,7 @@ static int check_room(const struct root *r, const char *dir_path, const char *na
 				 dir_path, NETWORK_RECORDS_MAX);
 }
 
-/* Not synced, because the digest shows whether the content is complete. */
+/* Writes a record's file without fsync(): the digest shows whether the content is complete. */
 static int write_file(int dir, const char *dir_path, const char *name, struct span content,
 		      struct err *e)
 {

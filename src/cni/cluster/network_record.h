@@ -20,7 +20,7 @@
  * their size are limited. "trusted" is the agent's reply at the ADD that wrote the record: an
  * administrator wrote the definition (spec/definition.h). GC does not ask the agent, so it executes
  * such a definition as that ADD did, even if the namespace has lost its trust since. Any other
- * definition is checked again, and its record is retained if it is refused. Only root can change a
+ * definition is checked again; if the check refuses it, the record remains. Only root can change a
  * record: the directory must be owned by root and writable by root only, and neither it nor a
  * record may be a symbolic link.
  *

@@ -41,9 +41,9 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
 
 /*
  * Moves a device to another namespace. The socket (NL_RDMA) and the device must be in the caller's
- * namespace: the kernel checks both. Only out-of-tree drivers return EBUSY (the kernel itself
- * disconnects the users of a device): retries with growing pauses, limit_ms in all; then the error
- * names the users.
+ * namespace: the kernel checks both. On EBUSY, which only out-of-tree drivers return (the kernel
+ * itself disconnects the users of a device), the function retries with growing pauses, for limit_ms
+ * in all; the error then names the users.
  */
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);

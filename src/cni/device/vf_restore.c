@@ -36,7 +36,8 @@ static bool by_name(const struct link *l, const struct vf_record *r)
 	return r->by_unirail ? strcmp(l->alias, r->name) == 0 : !*l->kind;
 }
 
-/* Identifies a netdev on the node if /sys belongs to another namespace than the netlink socket. */
+/* Identifies a netdev on the node by its alias, for the case that /sys belongs to another
+ * namespace than the netlink socket. */
 static bool by_alias(const struct link *l, const struct vf_record *r)
 {
 	return !*l->device && r->by_unirail && *r->name && strcmp(l->alias, r->name) == 0;
@@ -223,7 +224,8 @@ int vf_restore_place(const struct root *root, struct nl_wire *host, const struct
 	int code;
 
 	if (vf_record_is_past(root, r)) {
-		log_warn("the VF was recreated meanwhile, nothing is left to restore",
+		log_warn("the VF was recreated after its state was recorded, nothing is left to "
+			 "restore",
 			 LOG_S("vf", r->device));
 		return 0;
 	}

@@ -338,10 +338,12 @@ const struct cni_plugin cni_host_local = {
 
 static const struct json_field range_fields[] = {
 	RANGE("subnet", J_NET, subnet, JSON_DOC(NULL, "subnet of the range")),
-	RANGE("rangeStart", J_IP, first, JSON_DOC("the first", "first address that is allocated")),
-	RANGE("rangeEnd", J_IP, last, JSON_DOC("the last", "last address that is allocated")),
+	RANGE("rangeStart", J_IP, first,
+	      JSON_DOC("the first", "lowest address that may be allocated")),
+	RANGE("rangeEnd", J_IP, last,
+	      JSON_DOC("the last", "highest address that may be allocated")),
 	RANGE("gateway", J_IP, gateway,
-	      JSON_DOC("the first address", "gateway, which is not allocated")),
+	      JSON_DOC("the subnet's first address", "gateway, which is not allocated")),
 	{0}};
 static const struct json_table range_table = {range_fields, JSON_GO,
 					      sizeof(struct hostlocal_range)};
@@ -493,7 +495,7 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(*(const struct ipaddr *const *)a, *(const struct ipaddr *const *)b);
 }
 
-/* Orders equal addresses by their position in the list. */
+/* Orders addresses by value, and equal addresses by their position in the list. */
 static int by_ip_and_place(const void *a, const void *b)
 {
 	const struct ipaddr *x = *(const struct ipaddr *const *)a,

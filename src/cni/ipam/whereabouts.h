@@ -43,8 +43,8 @@
  * netconf has kubernetes.kubeconfig, the flat file must exist, as in the original.
  *
  * CNI_ARGS: an ADD requires K8S_POD_NAME. With K8S_POD_NAMESPACE it names the pod that owns the
- * addresses. IP (with prefix lengths) adds to `addresses`; GATEWAY becomes the gateway of each of
- * these addresses whose network contains it.
+ * addresses. IP (with prefix lengths) adds to `addresses`; GATEWAY becomes the gateway of each
+ * address in `addresses` and IP whose network contains it.
  */
 
 #include "base/log.h"

@@ -330,7 +330,8 @@ static const char *absolute(const char *path)
 	return path && *path == '/' ? path : NULL;
 }
 
-/* Reads what a release needs from a netconf that whereabouts_keys_read() refused. */
+/* For a netconf that whereabouts_keys_read() refuses: reads only the keys that are needed to
+ * release addresses. */
 static void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabouts_conf *c)
 {
 	const struct json *ipam = json_get_go(call->conf, "ipam");
@@ -348,7 +349,8 @@ void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts
 
 	init(ret);
 	if (whereabouts_keys_read(call, ret, &e) < 0) {
-		log_warn("netconf is invalid, ignoring all keys that a release does not need",
+		log_warn("netconf is invalid, ignoring all keys that are not needed to release "
+			 "addresses",
 			 LOG_S("error", e.text));
 		whereabouts_keys_salvage(call, ret);
 	}
@@ -436,7 +438,8 @@ static const struct json_field fields[] = {
 	KEY("ipRanges", J_OBJS, more, .sub = &more_table,
 	    JSON_DOC(NULL, "further ranges; a pod gets an address of each")),
 	KEY("gateway", J_STR, gateway,
-	    JSON_DOC(NULL, "gateway of the addresses of its family, which is not allocated")),
+	    JSON_DOC(NULL, "gateway of the addresses of its family; the address of the gateway "
+			   "itself is not allocated")),
 	KEY("routes", J_VAL, routes, JSON_DOC(NULL, "list of routes, {dst, gw}")),
 	KEY("dns", J_VAL, dns, JSON_DOC(NULL, "nameservers, domain, search and options")),
 	KEY("addresses", J_OBJS, addresses, .sub = &static_table,

@@ -167,8 +167,8 @@ int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 		return 0;
 	path = scratch_path(x);
 	if (multus_has(x->call, x->keep_dir)) {
-		log_debug("writing no entry for Multus, because the pod has one that this "
-			  "network did not write",
+		log_debug("writing no entry for Multus, because the pod has one that Multus or "
+			  "another network configuration wrote",
 			  LOG_S("file", path));
 		return 0;
 	}

@@ -55,14 +55,13 @@ static const struct json_field fields[] = {
 		JSON_DOC(
 			NULL,
 			"the networks, each with the content of a NetworkAttachmentDefinition; required unless 'agent' is set")),
-	JSON_FIELD(
-		"defaults", J_VAL, struct raw, defaults,
-		JSON_DOC(
-			NULL,
-			"object of keys that a built-in first plugin gets if it does not have them")),
-	JSON_FIELD("coordinator", J_VAL, struct raw, coordinator,
+	JSON_FIELD("defaults", J_VAL, struct raw, defaults,
 		   JSON_DOC(NULL,
-			    "object of the coordinator for each built-in network that has none")),
+			    "keys that are added to the object of each built-in plugin that creates "
+			    "an interface, if the object does not have them")),
+	JSON_FIELD("coordinator", J_VAL, struct raw, coordinator,
+		   JSON_DOC(NULL, "object of the coordinator for each built-in network that has no "
+				  "coordinator")),
 	JSON_FIELD("timeoutMs", J_INT, struct raw, timeout_ms, .min = 1, .max = MAX_TIMEOUT_MS,
 		   JSON_DOC("the IPAM's", "limit of conflict and gateway tests of all networks")),
 	JSON_FIELD("cniDir", J_STR, struct raw, cni_dir,

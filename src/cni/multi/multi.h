@@ -31,7 +31,7 @@
  *	defaults	keys added to an attachment's object where it does not have them (`ipam` as
  *			a whole)
  *	coordinator	coordinator's object for each built-in network without a coordinator
- *	timeoutMs	total limit of conflict and gateway detection, counted from carrier on; default:
+ *	timeoutMs	total limit of conflict and gateway detection, from the time the links have carrier; default:
  *			the IPAM's (detect.total_ms; detect.carrier_ms limits the time before)
  *	multusCniDir	Multus' state directory (its cniDir); default /var/lib/cni/multus, "": none;
  *			ignored if cniDir is given. A DEL of a container that has a file there
@@ -62,7 +62,8 @@
  * network's plugins except link drivers and coordinator, by their capabilities.
  *
  * The result contains all interfaces and addresses, in the order of networks. A route without a
- * gateway gets its network's, since in the merged list its network would be unknown.
+ * gateway gets the gateway of its network, since the merged list does not show to which network a
+ * route belongs.
  */
 
 #include "cni/plugins/coordinator/coordinator.h"

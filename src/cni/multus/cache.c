@@ -20,8 +20,8 @@ static void put_string(struct json_out *o, const struct json *v, const char *key
 		jo_kstr(o, key, text);
 }
 
-/* Writes only keys that all plugins have in common: Multus' types have no keys of single
- * plugins. */
+/* Writes only keys that all plugins have in common: Multus' Go types have no fields for the keys
+ * of individual plugins. */
 static void put_plugin(struct json_out *o, const struct json *v)
 {
 	jo_obj(o);

@@ -55,7 +55,7 @@ void multus_delegates_free(struct multus_delegate *list, size_t n);
 struct libcni_cached {
 	struct json_doc *doc; /* owns all other members except conf */
 	const char *container_id, *network, *ifname;
-	char *conf; /* the configuration that was used */
+	char *conf; /* the configuration with which the network was added */
 	size_t conf_len;
 	const struct json *result;
 	const struct json *full;    /* result in unirailResult; NULL: none */

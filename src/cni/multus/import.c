@@ -234,8 +234,9 @@ static const struct json_field fields[] = {
 	{.name = "multusCniDir",
 	 .type = J_STR,
 	 JSON_OWN(PATH_MULTUS,
-		  "directory in which Multus stored the attachments of pods, which a DEL also "
-		  "deletes; ignored if cniDir is given; empty: none")},
+		  "directory in which Multus recorded the attachments of pods; a DEL also "
+		  "deletes the attachments recorded there for its pod; ignored if cniDir is "
+		  "given; empty: none")},
 	{0},
 };
 const struct json_table multus_import_table = {fields, JSON_GO, 0};

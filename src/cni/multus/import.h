@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_MULTUS_IMPORT_H
 
 /*
- * DEL of a pod that Multus attached, before this node's runtime called unirail-cni in its place.
- * conf.cniDir, else conf.multusCniDir (default /var/lib/cni/multus; "": nothing is imported) is the
- * directory of Multus' state.
+ * DEL of a pod that Multus attached while this node's runtime still called Multus instead of
+ * unirail-cni. conf.cniDir, else conf.multusCniDir (default /var/lib/cni/multus; "": nothing is
+ * imported) is the directory of Multus' state.
  *
  * The delegates of the scratch file are deleted, last one first: the plugins listed in import.c run
  * in process, others are executed, with the result in libcni's cache as prevResult. An unreadable

@@ -5,7 +5,8 @@
 /*
  * Chained plugins: they create no interface but change one, or prepare the host for one. Each is a
  * table of functions. They use namespaces and sockets that the caller has opened, so one process
- * can run a whole chain. The applet of the plugin's name (META_PLUGIN) makes one call.
+ * can run a whole chain. META_PLUGIN defines an applet with the plugin's name, which runs only this
+ * plugin.
  *
  *	const struct cni_meta *p = chained_find(type);
  *

@@ -41,10 +41,10 @@ static const struct json_field fields[] = {
 			"name of the device; the first given of device, hwaddr, kernelpath and pciBusID is used")),
 	JSON_FIELD("hwaddr", J_STR, struct raw, hwaddr, JSON_DOC(NULL, "MAC of the device")),
 	JSON_FIELD("kernelpath", J_STR, struct raw, kernelpath,
-		   JSON_DOC(NULL, "directory of the device below /sys/devices")),
+		   JSON_DOC(NULL, "absolute path of the device's directory, below /sys/devices/")),
 	JSON_FIELD("pciBusID", J_STR, struct raw, pci, JSON_DOC(NULL, "PCI address of the device")),
 	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
-		   JSON_DOC(NULL, "from the runtime")),
+		   JSON_DOC(NULL, "object that the runtime adds to the netconf")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

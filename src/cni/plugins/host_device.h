@@ -9,7 +9,7 @@
  *
  *	device          its name
  *	hwaddr          its MAC address
- *	kernelpath      its directory below /sys/devices/
+ *	kernelpath      absolute path of its directory, below /sys/devices/
  *	pciBusID        its PCI address
  *	runtimeConfig.deviceID  a PCI address or an auxiliary device; used instead of pciBusID
  *	ipam, dns       as in every link driver; without ipam.type the device has no addresses

@@ -155,7 +155,8 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 		l->name, l->alias);
 }
 
-/* Renames with the link down: Linux before 6.2 does not rename a link that is up. */
+/* Sets the link down before it renames the link: Linux before 6.2 does not rename a link that is
+ * up. */
 static int rename_restored(struct attach *a, const struct link *l, struct err *e)
 {
 	const struct link_change down = {.set = LINK_SET_DOWN};
@@ -339,8 +340,8 @@ static void forget(const struct root *root, const char *path)
 			 LOG_S("error", reason.text));
 }
 
-/* Returns whether the link is the recorded device, because another device may have taken the
- * name. */
+/* Returns whether the link is the recorded device. The name alone does not show this: another
+ * device may have taken it. */
 static bool is_same(const struct raw *r, const struct link *l)
 {
 	struct mac mac = {0};
@@ -354,8 +355,9 @@ static bool is_same(const struct raw *r, const struct link *l)
 
 /* --- ADD: write of the record --- */
 
-/* Returns whether the address is recorded and later restored: not an address with a lifetime (DHCP,
- * router advertisements), nor an IPv6 link-local address, which the kernel adds. */
+/* Returns whether the record contains the address, so that it is restored later. The record
+ * contains neither addresses with a lifetime (DHCP, router advertisements) nor IPv6 link-local
+ * addresses, which the kernel adds itself. */
 static bool is_lasting(const struct addr *a)
 {
 	return addr_is_permanent(a) && !(a->net.ip.family == 6 && ip_is_link_local(&a->net.ip));
@@ -534,8 +536,8 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
-/* Returns whether a retry would fail as well. Such an error is only logged, because it must not
- * prevent the deletion of a pod. */
+/* Returns whether the error r would occur again on a retry. Such an error is only logged,
+ * because it must not prevent the deletion of a pod. */
 static bool is_final(int r)
 {
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
@@ -554,12 +556,14 @@ static int restore(struct attach *a, const struct raw *r, struct err *e)
 		return 0;
 	}
 	if (n < 0)
-		return err_wrap(e, n, "restore the state of '%s' from before the pod", r->link);
+		return err_wrap(e, n, "restore the state that '%s' had before the pod used it",
+				r->link);
 	n = restore_link(a, r, &l, e);
 	if (n < 0 && !is_final(n))
-		return err_wrap(e, n, "restore the state of '%s' from before the pod", r->link);
+		return err_wrap(e, n, "restore the state that '%s' had before the pod used it",
+				r->link);
 	if (n < 0)
-		log_warn("cannot restore the state of a device from before the pod",
+		log_warn("cannot restore the state that a device had before a pod used it",
 			 LOG_S("link", l.name), LOG_S("error", e ? e->text : ""));
 	err_clear(e);
 	for (size_t i = 0; i < r->addresses.n; i++)

@@ -7,8 +7,9 @@
  * else the bond, is the master of the next plugin. It works in the host's namespace; the result is
  * prevResult, or an empty one. The netconf, keys matched as Go's encoding/json does:
  *
- *	interfaces	names. One with vlanID: <if>.<vlanID>. Two or more with bond: the bond, and
- *			with vlanID <bond>.<vlanID>. Anything else: nothing is made
+ *	interfaces	names. One name and vlanID: makes <if>.<vlanID>. Two or more names and bond:
+ *			makes the bond, and if vlanID is set also <bond>.<vlanID>. Otherwise makes
+ *			nothing
  *	vlanID		0 (none) to 4094
  *	bond		{name (sp_bond0), mode (0 to 6), options}
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": values
@@ -57,7 +58,9 @@ struct ifacer_plan {
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];
 	uint16_t vlan;
-	int vlan_index, parent_index; /* vlan_index 0: none yet; parent_index 0: the new bond */
+	/* vlan_index 0: the VLAN interface does not exist yet; parent_index 0: the parent is the
+	 * new bond */
+	int vlan_index, parent_index;
 	const char *parent;
 };
 
@@ -78,8 +81,8 @@ void ifacer_plan_done(struct ifacer_plan *p);
 /* Checks that the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
-/* Adds the messages that enslave the ports to the bond of this index and, if it is down, set it
- * up. */
+/* Adds the messages that enslave the ports to the bond of this index, and set the bond up if it
+ * is down. */
 void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
 /* Adds the message that selects the active port; the driver may refuse it while links come up. */
 void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);

@@ -34,8 +34,8 @@ struct raw {
 static const struct json_field fields[] = {
 	JSON_FIELD("interfaces", J_STRS, struct raw, interfaces,
 		   JSON_DOC(NULL,
-			    "two or more: ports of the bond, if bond is set; one: parent of the "
-			    "VLAN interface, if vlanID is not 0")),
+			    "names of interfaces; two or more: the ports of the bond, if bond is "
+			    "set; one: the parent of the VLAN interface, if vlanID is not 0")),
 	JSON_FIELD("vlanID", J_INT, struct raw, vlan,
 		   JSON_DOC("0", "VLAN id, 0 to 4094; 0: no VLAN interface")),
 	JSON_FIELD("bond", J_VAL, struct raw, bond, .sub = &bond_table,
@@ -261,7 +261,7 @@ static int set_name(const char *name, const char *value, char ret[static LINK_NA
 	return 0;
 }
 
-/* Parses a list ["10.0.0.1","10.0.0.2"], or in the driver's form 10.0.0.1,10.0.0.2. */
+/* Parses a list of addresses: ["10.0.0.1","10.0.0.2"], or the driver's form 10.0.0.1,10.0.0.2. */
 static int set_targets(const char *value, struct ifacer_conf *c, struct err *e)
 {
 	struct span rest = span_trim(span_of(value)), one;

@@ -19,18 +19,18 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	JSON_FIELD(
-		"table", J_INT, struct raw, table, .has = offsetof(struct raw, has_table), .min = 1,
-		.max = UINT32_MAX,
-		JSON_DOC(
-			NULL,
-			"create only the rules, for this routing table, whose routes the user maintains")),
+	JSON_FIELD("table", J_INT, struct raw, table, .has = offsetof(struct raw, has_table),
+		   .min = 1, .max = UINT32_MAX,
+		   JSON_DOC(NULL,
+			    "routing table that ADD's rules refer to; if set, ADD creates only the "
+			    "rules, and the user maintains the table's routes")),
 	JSON_FIELD("gateways", J_STRS, struct raw, gateways,
 		   JSON_DOC(NULL,
 			    "gateways, at most one per family, instead of those of prevResult")),
 	JSON_FIELD("addSourceHints", J_BOOL, struct raw, hints,
 		   JSON_DOC("false",
-			    "the main table keeps the subnet's route, with a source address")),
+			    "the main table keeps the interface's link-scope routes and gets, "
+			    "for each address, a route to its subnet with the address as source")),
 	{0},
 };
 static const struct json_table conf_table = {fields, JSON_GO, sizeof(struct raw)};
@@ -291,7 +291,8 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 
 	if (!m->pod)
 		return 0;
-	/* If the configuration is invalid or names no table, deletes the rules of any table. */
+	/* If the configuration is invalid or names no table, deletes the rules from the
+	 * interface's addresses, whatever table they name. */
 	sbr_conf_read(m->doc, m->conf, &c, NULL);
 	n = known_ips(m, prev, &ips);
 	return n ? delete_rules(m, &c, ips, n, e) : 0;

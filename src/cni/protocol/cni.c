@@ -348,7 +348,7 @@ static int check_container_id(const char *id, struct err *e)
 	return -EINVAL;
 }
 
-/* Finds white space of Unicode, encoded in UTF-8. */
+/* Returns whether the UTF-8 text contains white space of Unicode. */
 static bool has_space(const char *s)
 {
 	static const char spaces[][4] = {" ",	   "\t",       "\n",	 "\v",	   "\f",

@@ -56,8 +56,8 @@ bool cni_is_valid(const struct cni_call *c, const char *container_id, const char
  * assign, counts: any other name is never stale. */
 bool cni_file_is_stale(const struct cni_call *c, const char *name);
 
-/* A plugin. The result of add() in *out is printed; if it is empty and prints_prev is set,
- * prevResult is printed in the version of the netconf. */
+/* A plugin. The result that add() stores in *out is printed; if *out is empty and prints_prev is
+ * set, prevResult is printed instead, in the version of the netconf. */
 struct cni_plugin {
 	const char *name;
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
@@ -121,7 +121,7 @@ struct cni_ipam_call {
 	bool own_args;
 	const char *ifname; /* interface of this attachment */
 	enum cni_version version;
-	const char *master;	  /* for match_master_subnet; NULL: none */
+	const char *master;	  /* name of the master, for match_master_subnet; NULL: none */
 	const struct ipnet *nets; /* the master's networks */
 	size_t n_nets;
 	/* filled by ADD; *out must be empty before */
@@ -130,8 +130,9 @@ struct cni_ipam_call {
 };
 
 const char *cni_ipam_type(const struct json *conf); /* returns ipam.type; "": absent */
-/* Allocates for all attachments at once; those of spiderpool with the same store share one lock and
- * one journal write. On failure nothing is left allocated, and the results are empty. */
+/* Allocates for all attachments at once; the allocations of spiderpool from the same store share
+ * one lock and one journal write. On failure nothing is left allocated, and the results are
+ * empty. */
 int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);

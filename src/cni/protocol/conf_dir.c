@@ -105,8 +105,8 @@ int conf_dir_load(const struct root *r, const char *dir, const char *name, struc
 	if (n == 0)
 		return 0;
 	return err_kind(e, ERR_CONF, n,
-			"no network configuration of this name in '%s': expected one for a name "
-			"without a NetworkAttachmentDefinition, and for a definition without "
+			"no network configuration of this name in '%s': one is required if the "
+			"name has no NetworkAttachmentDefinition, or the definition has no "
 			"spec.config%s%s",
 			dir, reason.code ? ": " : "", reason.text);
 }

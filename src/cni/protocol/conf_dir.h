@@ -11,11 +11,11 @@
 #include "base/file.h"
 #include "wire/json/json.h"
 
-/* Loads the first file of the directory whose network has this name. Error class ERR_CONF if
- * there is none. */
+/* Loads the first file in the directory that has a network configuration of this name. Error
+ * class ERR_CONF if there is none. */
 int conf_dir_load(const struct root *r, const char *dir, const char *name, struct json_doc **ret,
 		  struct err *e);
-/* Loads a file, or the first network configuration of a directory. */
+/* Loads the file `path` or, if `path` is a directory, the first network configuration in it. */
 int conf_path_load(const struct root *r, const char *path, struct json_doc **ret, struct err *e);
 
 #endif

@@ -381,8 +381,8 @@ static int delegate_exec(const char *path, char *const env[], struct span in, st
 	return wait_for(pid, status, e);
 }
 
-/* Returns whether libcni sets the key: chain_conf() then does not copy it from the plugin's object
- * with the other keys. */
+/* Returns whether libcni sets this key itself: chain_conf() then does not copy the key from the
+ * plugin's object. */
 static bool is_cni_variable(const char *key)
 {
 	static const char *const keys[] = {"cniVersion",

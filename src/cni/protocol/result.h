@@ -85,14 +85,14 @@ void cni_result_route(struct cni_result *r, const struct cni_route *rt);
 /* Copies a result to *dst, which must be empty. */
 void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 
-/* Prints as the originals do, indented by 4, without final newline. -EINVAL "cannot convert: no
- * valid IP addresses" for 0.1.0/0.2.0 without an address. */
+/* Prints as libcni does, indented by 4 spaces, without a final newline. For 0.1.0 and 0.2.0, a
+ * result without an address gives -EINVAL "cannot convert: no valid IP addresses". */
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
 /* Prints another plugin's result in version v, to pass on or store. Unlike cni_result_print() it
  * accepts a result without an address for 0.1.0 and 0.2.0. */
 void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
-/* Parses prevResult (or the stdout of an executed plugin) in the form of conf_version. An object
- * whose cniVersion has another form is refused (ERR_DECODE), as in the original. *ret is
+/* Parses prevResult (or the stdout of an executed plugin) by the schema of conf_version. Refuses
+ * (ERR_DECODE), as libcni does, an object whose cniVersion has a different schema. *ret is
  * overwritten. */
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
 		     struct cni_result *ret, struct err *e);

@@ -52,9 +52,9 @@
 #include "wire/json/json.h"
 
 /*
- * ADMIT_LIST_MAX: maximum number of entries in each list or map of the spec. ADMIT_LABELS_MAX: in
- * labels, and in annotations. An object that already exceeds a limit can be updated, without more
- * entries, and deleted.
+ * ADMIT_LIST_MAX: maximum number of entries in each list or map of the spec. ADMIT_LABELS_MAX:
+ * maximum number of labels, and of annotations. An object that already exceeds a limit can be
+ * deleted, and updated if the update adds no entries.
  */
 enum { ADMIT_LIST_MAX = 1 << 14, ADMIT_LABELS_MAX = 1 << 10 };
 

@@ -45,9 +45,9 @@ int admit_pool_of(struct admit *a, const char *name, const struct json *spec, st
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
 /*
- * Guesses the intended subnet: the narrowest network within the pool's, of length /8, /16 or /24
- * (IPv6: /16, /32, /48 or /64), that contains all addresses and the gateway. Returns false if there
- * is none.
+ * Guesses the intended subnet: the narrowest network within the pool's subnet, with the prefix
+ * length /8, /16 or /24 (IPv6: /16, /32, /48 or /64), that contains all addresses and the gateway.
+ * Returns false if there is none.
  */
 bool admit_narrower(const struct pool *p, struct ipnet *ret);
 /*
@@ -91,7 +91,8 @@ enum { CLAIMS_REMOVED_MAX = 256, CLAIMS_UID_MAX = 64 };
 struct range_locks {
 	struct kube *k;
 	const char *ns;
-	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* uids; ring buffer */
+	/* UIDs of deleted objects; ring buffer */
+	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX];
 	size_t next_removed;
 	struct claim *first;
 	/* request and timer of the removal of deleted objects' claims */

@@ -124,8 +124,8 @@ static int check_version(struct admit *a)
 		v);
 }
 
-/* Checks the network's name by the rule of libcni. With an invalid name libcni would refuse to
- * attach every pod of the network. */
+/* Checks the network's name by the rule of libcni, which refuses every attachment to a network
+ * with an invalid name. */
 static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -489,7 +489,7 @@ static int check_masters(const struct block *b)
 	return check_bond(b, json_len(list));
 }
 
-/* block of macvlan, ipvlan or vlan */
+/* Checks the block of cniType macvlan, ipvlan or vlan. */
 static int check_on_master(const struct block *b)
 {
 	bool vlan = strcmp(b->name, "vlan") == 0;

@@ -71,7 +71,7 @@ static int check_other(struct admit *a, const struct pool *p, const struct ip_se
 	ip_set_done(&common);
 	return admit_refuse(a, ADMIT_FORBIDDEN,
 			    "spec.ips: overlap with IPPool %s in IP ranges %s, " JOINTLY
-			    ": remove them from one of the two",
+			    ": remove these ranges from one of the two pools",
 			    other->name, text.p);
 }
 
@@ -186,8 +186,8 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 	u->pod = xstrdup(pod);
 }
 
-/* Denies the removal of an address that a pod uses. The length of status.allocatedIPs is limited:
- * while it lacks addresses in use, every removal is denied. */
+/* Denies the removal of an address that a pod uses. status.allocatedIPs has a limited length:
+ * while it does not list every address in use, the removal of any address is denied. */
 static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 {
 	const struct json *old = a->request->old, *status = json_get(old, "status");
@@ -234,10 +234,8 @@ static int check_use(struct admit *a, const struct pool *p)
 
 /* --- affinities of a pool --- */
 
-/*
- * Denies "{}", which would match every pod as an absent podAffinity does and is probably a mistake.
- * Denies additions to the podAffinity of an automatic pool.
- */
+/* Denies the podAffinity "{}": it would match every pod, like an absent podAffinity, and is
+ * probably a mistake. Denies additions to the podAffinity of an automatic pool. */
 static int check_affinity(struct admit *a, const struct pool *p)
 {
 	const struct json *labels, *v;
@@ -283,7 +281,8 @@ static void say_unused(struct admit *a, const struct pool *p)
 
 /* --- the name of a pool --- */
 
-/* Limits the length of a new pool's name, because names of blocks contain it. */
+/* Limits the length of a new pool's name, because the names of the pool's blocks contain this
+ * name. */
 static int check_name(struct admit *a, const struct pool *p)
 {
 	char name[BLOCK_NAME_MAX + 1];
@@ -400,8 +399,8 @@ static int check_other_subnets(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* Denies a subnet that overlaps with the CIDR of a pool without being equal, or that lacks
- * addresses of a pool with the same CIDR. */
+/* Denies a SpiderSubnet whose CIDR overlaps with the CIDR of a pool but is not equal to it, or
+ * that lacks addresses of a pool with the same CIDR. */
 static int check_pool_of_subnet(struct admit *a, const struct pool *p, const struct pool *pool)
 {
 	char text[IP_TEXT_MAX];
@@ -528,9 +527,9 @@ static int admit_subnet_check_deletion(struct admit *a)
 				    n);
 	if (n > 0)
 		admit_warn(a,
-			   "%" PRId64 " addresses of Subnet %s are in use by its pools, which "
-			   "are removed with it, each when its last address is "
-			   "released",
+			   "%" PRId64 " addresses of Subnet %s are in use by its pools: the "
+			   "pools are removed too, each when the last of its "
+			   "addresses is released",
 			   n, a->request->name);
 	return 0;
 }

@@ -367,8 +367,8 @@ void range_locks_free(struct range_locks *c)
 
 /* --- encoding of the ConfigMap --- */
 
-/* In bytes of JSON. CLAIM_MAX: one claim, or the labels and annotations of the ConfigMap.
- * SPEC_MAX: larger than an object in etcd can be. */
+/* Limits in bytes of JSON. CLAIM_MAX: of one claim, or of the ConfigMap's labels and
+ * annotations. SPEC_MAX: of the spec of an object, larger than an object in etcd can be. */
 enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
 
 /* Returns the ConfigMap's labels and annotations, because a PUT without them would remove them;
@@ -603,7 +603,7 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
  * deletions within SCHEDULE_MAX_MS, both repeated after a conflict. After any other failure the
  * claims stay until the next deletion of an object or until they expire. Each replica sends these
- * requests; only the first one finds claims to remove.
+ * requests; only the first replica finds claims to remove.
  */
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };

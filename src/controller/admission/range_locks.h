@@ -34,11 +34,12 @@
 #define CLAIMS_NAME "unirail-claims"
 
 enum {
-	/* the API server's request timeout of 60 s, and a tolerance for clock differences */
+	/* CLAIMS_RUN_OUT_MS: the API server's request timeout of 60 s, plus 15 s for clock
+	 * differences */
 	CLAIMS_RUN_OUT_MS = 75 * 1000,
 	CLAIMS_RETAINED_MS = 600 * 1000,
 	CLAIMS_TIME_MS = 7000,	   /* limit for one decision: the API server waits 10 s */
-	CLAIMS_PATIENCE_MS = 2000, /* wait for the object of a conflicting claim */
+	CLAIMS_PATIENCE_MS = 2000, /* longest wait for the object of a conflicting claim */
 	/* From CLAIMS_MANY claims or CLAIMS_LONG bytes on, claims are stored for CLAIMS_RUN_OUT_MS
 	 * only: a ConfigMap is limited to 1 MiB. */
 	CLAIMS_MANY = 500,
@@ -108,8 +109,9 @@ bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms);
 /* Reads the ConfigMap (NULL: there is none); invalid entries are skipped. */
 void range_locks_read(const struct json *map, struct range_locks_list *ret);
 void range_locks_list_done(struct range_locks_list *l);
-/* Writes the ConfigMap's JSON: claims that are still needed, and that of q (NULL: none). version:
- * resourceVersion to replace; NULL: the ConfigMap is created. */
+/* Writes the JSON of the ConfigMap to ret: claims that are still needed, and that of q (NULL:
+ * none). version: the resourceVersion that the request replaces; NULL: the request creates the
+ * ConfigMap. */
 void range_locks_write(const struct range_locks_list *l, const struct range_locks_request *q,
 		       const char *ns, const char *version, int64_t now_ms, struct buf *ret);
 

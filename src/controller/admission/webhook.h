@@ -3,9 +3,9 @@
 #define UNIRAIL_CONTROLLER_ADMISSION_WEBHOOK_H
 
 /*
- * Webhook handlers for admit.h: take the cluster's state from controller/cache/cache.h, and
- * serialize decisions that two replicas may make at the same time by range_locks.h, except for a
- * dry run. The handlers allow every request for a subresource, or for a kind that admit_knows()
+ * Webhook handlers for admit.h. They take the cluster's state from controller/cache/cache.h. Except
+ * for a dry run, they use range_locks.h to serialize decisions that two replicas may make at the
+ * same time. The handlers allow every request for a subresource, or for a kind that admit_knows()
  * does not know.
  */
 

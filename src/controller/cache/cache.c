@@ -58,8 +58,8 @@ static bool has_room(void *arg, int kind, const struct kube_object *o)
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o);
 
-/* Releases the memory charged for a deleted or replaced object, and reads large objects again that
- * may have room now. */
+/* Subtracts the memory of a deleted or replaced object from the quotas, and reads large objects
+ * again, because they may fit into the quotas now. */
 static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
 				     const struct kube_object *o)
 {

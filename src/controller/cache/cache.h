@@ -68,7 +68,7 @@ struct cluster_cache_object {
 };
 
 struct cluster_cache {
-	struct kube_cache *objects; /* by enum cluster_cache_kind */
+	struct kube_cache *objects; /* its kinds are those of enum cluster_cache_kind */
 	/* --- used by cache.c only --- */
 	struct kube *kube;
 	struct kube_spent spent; /* memory used by objects that tenants write */

@@ -130,7 +130,8 @@ static void set_since(const struct json *object, struct cidr_facts *f)
 		f->since_ms = 0;
 }
 
-/* Adds the CIDRs of each line such as " podSubnet: 10.244.0.0/16,fd00::/48 # why". */
+/* Adds the CIDRs of each line that has this key, such as " podSubnet: 10.244.0.0/16,fd00::/48 #
+ * comment". */
 static void add_line(struct cidr_list *l, const char *text, const char *key)
 {
 	struct span rest = span_of(text), line;
@@ -156,7 +157,7 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f)
 	add_line(&f->services, text, "serviceSubnet");
 }
 
-/* Adds the CIDRs of "--key=value", or of the word after "--key". */
+/* Adds the CIDRs of an argument "<key>=<CIDRs>", or of the argument after "<key>". */
 static void add_option(struct cidr_list *l, const struct json *message, const char *key)
 {
 	struct json_walk w = json_walk_start(message);

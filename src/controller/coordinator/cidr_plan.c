@@ -27,8 +27,8 @@ static void not_ready(struct planner *a, const char *what, const char *cause)
 		 cause ? cause : "");
 }
 
-/* Sets the reason unless there is one: a reason of the pods' CIDRs precedes that of the
- * services'. */
+/* Sets the reason unless one is set already. A reason about pod CIDRs is set first, so it takes
+ * precedence over one about service CIDRs. */
 static void set_reason(struct planner *a, const char *what)
 {
 	if (!a->p->reason[0])

@@ -42,7 +42,7 @@ enum cidr_source {
 
 enum cidr_state {
 	CIDR_UNKNOWN, /* not requested, or no response yet (a temporary error is retried) */
-	CIDR_KNOWN,   /* also when there are no objects */
+	CIDR_KNOWN,   /* the source has been read; it may have no objects */
 	CIDR_ABSENT,  /* kind not installed */
 	CIDR_FAILED,  /* forbidden, or another error that is not temporary: see `cause` */
 };
@@ -50,7 +50,8 @@ enum cidr_state {
 struct cidr_known {
 	enum cidr_state state;
 	const char *cause;
-	/* merged from all its objects, the oldest first; of nodes: by cidr_list_join() */
+	/* merged from all objects of the source, the oldest first; the pod CIDRs of nodes are
+	 * merged by cidr_list_join() */
 	struct cidr_facts facts;
 	size_t objects;
 };

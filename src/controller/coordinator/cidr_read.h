@@ -18,10 +18,8 @@ void cidr_list_done(struct cidr_list *l);
 /* Adds each CIDR of a text: separated by commas or blanks, with or without quotes. */
 void cidr_list_add(struct cidr_list *l, const char *text);
 void cidr_list_copy(struct cidr_list *l, const struct cidr_list *from);
-/*
- * Merges to the smallest list that covers the same addresses: each entry becomes a route in every
- * pod.
- */
+/* Reduces l to the smallest list that covers the same addresses, because each entry becomes a
+ * route in every pod. */
 void cidr_list_join(struct cidr_list *l);
 
 /* Content of one object. */
@@ -58,9 +56,10 @@ int cidr_type_parse(const char *text, enum cidr_type *ret);
 
 /* Location of the configuration of this node's CNI; borrowed. */
 struct cidr_cni {
-	const char *dir;       /* directory of CNI configurations */
-	const char *published; /* file written by the agent (agent/cluster/network.h), used if the
-		            * directory or a configuration may not be read */
+	const char *dir; /* directory of CNI configurations */
+	/* file written by the agent (agent/cluster/network.h), used if the controller has no
+	 * permission to read the directory or a configuration */
+	const char *published;
 };
 /*
  * Reads the name of the first network in the CNI directory that is not that of Multus or unirail,

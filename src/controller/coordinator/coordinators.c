@@ -57,7 +57,8 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		schedule_in(c, SCHEDULE_MS);
 		return;
 	}
-	/* Not an error: another writer was faster, and the watch delivers its change. */
+	/* Not an error: the object was changed by another writer (409) or deleted (404); the
+	 * watch shows this. */
 	if (status == 409 || status == 404) {
 		schedule_in(c, SCHEDULE_MS);
 		return;

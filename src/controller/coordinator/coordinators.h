@@ -5,8 +5,9 @@
 /*
  * Runs in the leader: writes the cluster's pod and service CIDRs into the status of each
  * SpiderCoordinator (controller/coordinator/cidr_plan.h). It watches only the sources that the
- * types in use require, and writes a status only when it changes. An object that appears later is
- * noticed at once; a kind that is installed or permitted later, at the next retry, within a minute.
+ * podCIDRTypes in use require, and writes a status only when the status changes. An object that
+ * appears later is noticed at once; a kind that is installed or permitted later, at the next retry,
+ * within a minute.
  *
  * A SpiderCoordinator that is being deleted loses Spiderpool's finalizer, which no other controller
  * removes.

@@ -140,8 +140,8 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 	sample_counter(b, "unirail_gc_blocks_total", g->blocks,
 		       "Releases and deletions of blocks by garbage collection.");
 	sample_counter(b, "unirail_gc_entries_total", g->entries,
-		       "Entries of blocks that garbage collection removed, or changed to retain "
-		       "the address.");
+		       "Block entries that garbage collection removed, or changed so that the "
+		       "address is retained.");
 	sample_counter(b, "unirail_gc_endpoints_total", g->endpoints,
 		       "SpiderEndpoints deleted by garbage collection.");
 	sample_counter(b, "unirail_gc_finalizers_total", g->finalizers,
@@ -174,8 +174,8 @@ static void add_counts(struct buf *b, const struct pool_status_stats *c)
 		       "is retried.");
 }
 
-/* Writes the number of addresses of each of the first POOLS_SHOWN pools; left true: the number
- * of its addresses that are not allocated. */
+/* Writes for each of the first POOLS_SHOWN pools the number of its addresses, or, if `left` is
+ * true, the number of those that are not allocated. */
 static void add_pools(struct buf *b, const struct pool_status *c, const struct metric *m, bool left)
 {
 	struct pool_status_pool_stats p;

@@ -24,10 +24,11 @@ struct question {
 	enum about about;
 	char *ns, *name, *uid;
 	enum liveness_answer answer;
-	bool requested;		       /* waiting for its request to be sent or answered */
-	int64_t until;		       /* time at which the answer expires */
-	int64_t wanted;		       /* time of the last use by a caller */
-	int64_t deleted_since;	       /* time of the first LIVENESS_DELETED; 0: it is not gone */
+	bool requested; /* waiting for its request to be sent or answered */
+	int64_t until;	/* time at which the answer expires */
+	int64_t wanted; /* time of the last use by a caller */
+	/* time of the first LIVENESS_DELETED after the last LIVENESS_THERE; 0: none */
+	int64_t deleted_since;
 	struct identity_lookup lookup; /* ABOUT_NAME only */
 };
 

@@ -5,9 +5,10 @@
 /*
  * Confirms with a GET that an object seen as deleted by the watch is gone: a watch may lag, and an
  * address released too early would be assigned twice. The caller repeats the call: the first one
- * sends the request and returns LIVENESS_UNKNOWN, a later one returns the answer. An answer expires
- * (LIVENESS_DELETED after 15 s) and is then requested again. An answer that no caller has used for
- * two minutes is dropped. At most four confirmations run at a time.
+ * sends the request and returns LIVENESS_UNKNOWN, a later one returns the answer. Every answer
+ * expires (the answer LIVENESS_DELETED does so 15 s after it arrived) and is then requested again.
+ * An answer that no caller has used for two minutes is dropped. At most four confirmations run at a
+ * time.
  */
 
 #include "spec/identity.h"

@@ -301,9 +301,8 @@ static void collect(struct scan *s)
 		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), block_object_order);
 }
 
-/*
- * Blocks do not overlap: the only candidate is the last one that begins at or before the address.
- */
+/* Blocks do not overlap: only the last block that begins at or before the address can contain
+ * it. */
 static const struct block_object *block_of(const struct scan *s, const struct ipaddr *ip)
 {
 	size_t low = LOWER_BOUND(i, s->n_blocks, ip_cmp(&s->blocks[i]->net.ip, ip) <= 0);

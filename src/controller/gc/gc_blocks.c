@@ -10,8 +10,9 @@
 #include "kube/kinds.h"
 
 /*
- * RECREATED_GRACES: grace periods after which a block that a recreated node has not renewed is
- * released: ten minutes with the default. A node renews its blocks as soon as its agent runs.
+ * RECREATED_GRACES: number of grace periods after which a block that a recreated node has not
+ * renewed is released: ten minutes with the default grace period. A node renews its blocks as soon
+ * as its agent runs.
  */
 enum { RECREATED_GRACES = 10 };
 
@@ -42,8 +43,8 @@ static bool is_used(const struct cluster_gc *g, const char *node, const struct i
 }
 
 /* Returns whether to release the block of a node that was recreated under the same name (other
- * UID): the node has not renewed the block for RECREATED_GRACES, and none of its endpoints uses
- * it. */
+ * UID): the node has not renewed the block for RECREATED_GRACES, and no endpoint of the node has
+ * an address in it. */
 static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 {
 	const struct kube_object *n =
@@ -104,8 +105,8 @@ static void watch_lost(struct cluster_gc *g, struct gc_cache_block *b)
 	}
 }
 
-/* Without this, each change of the block would restart its times, and requests and entries of
- * peers change a block all the time. */
+/* Without this function, each change of a block would reset `since` and since_ms to 0, and peers
+ * change blocks all the time by requests and entries. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)

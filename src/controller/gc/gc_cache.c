@@ -259,9 +259,9 @@ static void on_sync_error(void *arg, int kind, const struct err *reason)
 	if (!reason)
 		log_info("kube: watching again", LOG_S("kind", k->plural));
 	else if (reason->code == -EPERM)
-		log_error("the controller may not read a kind of object: allow its account to "
-			  "'list' and 'watch' the kind (deploy/controller.yaml); pool counters and "
-			  "gc are suspended meanwhile",
+		log_error("the controller has no permission to read a kind of object: allow its "
+			  "account to 'list' and 'watch' the kind (deploy/controller.yaml); pool "
+			  "counters and gc are suspended meanwhile",
 			  LOG_S("kind", k->plural), LOG_S("group", k->group),
 			  LOG_S("error", reason->text));
 	else

@@ -42,7 +42,7 @@ struct gc_cache_ip {
 	const char *pool;
 };
 
-/* bytes of the other finalizers of an endpoint */
+/* maximum length in bytes of the list of an endpoint's finalizers other than Spiderpool's */
 enum { GC_FINALIZERS_MAX = 4096 };
 
 struct gc_cache_endpoint {

@@ -39,7 +39,8 @@ struct pool_status_pool {
 	char **freed;		 /* event messages to send when the call in flight succeeds */
 	size_t n_freed;
 	int64_t total, allocated;
-	/* records of the pool's endpoints, then the adopted ones too; only during a pass */
+	/* records of the pool's endpoints, to which a pass adds the adopted records; valid
+	 * during the pass only */
 	struct records own;
 };
 
@@ -58,7 +59,8 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e);
 
 void pool_status_freed(struct pool_status_pool *p, bool done);
 
-/* Functions of pool_status_write.c: fields of pool objects, and the writes, sent immediately. */
+/* Functions of pool_status_write.c: they read fields of pool objects, and send writes
+ * immediately. */
 /* Returns the adopted records (ANNOTATION_ADOPTED); NULL: not adopted yet. */
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);

@@ -15,10 +15,8 @@
 
 /* Selects the pools that need work, and reads all endpoints once for them. */
 
-/*
- * HINTS: number of addresses of an endpoint whose pools are remembered for the next endpoint, since
- * most endpoints have the same pools in the same order.
- */
+/* HINTS: number of pools remembered from the addresses of one endpoint for those of the next
+ * one, since most endpoints have the same pools in the same order. */
 enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16 };
 
 int64_t pool_status_now(const struct pool_status *c)

@@ -13,14 +13,14 @@
  * counts are always exact.
  *
  * Migration from Spiderpool: addresses that Spiderpool allocated are in status.allocatedIPs when
- * the controller sees a pool first. Before any other write the controller copies these records into
- * the annotation unirail.io/adopted, by a patch that fails if the pool has changed since they were
- * read, so that none is lost. A record is removed when its pod is gone according to the watch and
- * to GETs over the grace period, no pod of that name can return that uses it (identity_is_over()),
- * and its node, if a SpiderEndpoint names it, is Ready, fenced or deleted. Records too long for an
- * annotation stay in the status and are removed from there. A record that names no pod stays until
- * a user removes it. Spiderpool's agents must be stopped before the migration: their later writes
- * are ignored.
+ * the controller sees a pool for the first time. Before any other write the controller copies these
+ * records into the annotation unirail.io/adopted, by a patch that fails if the pool has changed
+ * since they were read, so that none is lost. A record is removed when its pod is gone according to
+ * the watch and to GETs over the grace period, no pod of that name can return that uses it
+ * (identity_is_over()), and its node, if a SpiderEndpoint names it, is Ready, fenced or deleted.
+ * Records too long for an annotation stay in the status and are removed from there. A record that
+ * names no pod stays until a user removes it. Spiderpool's agents must be stopped before the
+ * migration: their later writes are ignored.
  *
  * The write of the annotation also adds Spiderpool's finalizer to the pool. The finalizer is
  * removed from a deleted pool when no pod has an address of the pool and no record is left.

@@ -25,7 +25,7 @@ struct uninjected;
 struct uninjected_conf { /* borrowed */
 	struct kube_cache *cache;
 	struct kube_events *events;
-	/* Returns whether pods of this namespace are injected. */
+	/* Returns whether the webhook injects networks into pods of this namespace. */
 	bool (*injects)(const void *arg, const char *ns);
 	const void *arg;
 	const char *ns; /* the controller's own namespace */
@@ -33,7 +33,7 @@ struct uninjected_conf { /* borrowed */
 
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
 void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
-/* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
+/* Sets the cache whose pods are checked when namespaces have been listed; NULL: none. */
 void uninjected_set_cache(struct uninjected *u, const struct kube_cache *c);
 /* The caller reports that a pod changed; was, is: see kube_cache_fn. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,

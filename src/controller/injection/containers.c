@@ -28,7 +28,7 @@ static struct need *need_of(struct needs *l, const char *resource)
 }
 
 /* Counts the required devices of each resource: one for each network that takes a device of its
- * own. A resource whose networks all use shared devices is counted once. */
+ * own. If all networks of a resource use shared devices, the count is 1. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {
@@ -92,8 +92,8 @@ static const struct json *quantity_of(const struct json *container, const char *
 	return limit ? limit : json_get(json_get(resources, "requests"), resource);
 }
 
-/* Returns whether a container already requests the resource; warns the user if all containers
- * together request too few devices. */
+/* Returns whether a container already requests the resource. If so, warns the user when the
+ * requests of all containers together are less than need->count. */
 static bool is_held(const struct inject_request *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};

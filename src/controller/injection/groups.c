@@ -66,7 +66,7 @@ static struct entry *entries_of(const struct inject_net *const *nets, size_t n, 
 	return v;
 }
 
-/* Adds the group of the entries v[from] to v[to - 1], which have the same value. */
+/* Adds a group to g, made from v[from], ..., v[to - 1], which all have the same value. */
 static void add_group(struct groups *g, enum inject_key key, const struct entry *v, size_t from,
 		      size_t to, size_t *n_members)
 {

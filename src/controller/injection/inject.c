@@ -228,9 +228,9 @@ static int add_group(const struct inject_request *q, const struct inject_choice 
 }
 
 /*
- * Finds the networks of the request, sorted, without duplicates. Fails if a group does not exist, a
- * network cannot be injected, or there are more than NET_SELECT_MAX networks. The caller frees
- * ret->v.
+ * Writes the networks that the request selects to *ret, sorted by rail, each NAD once. Fails if a
+ * group does not exist, a network cannot be injected, or there are more than NET_SELECT_MAX
+ * networks. The caller frees ret->v.
  */
 static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
 			 struct inject_nets *ret, struct err *e)

@@ -44,8 +44,9 @@ struct inject_net {
 	char *group[INJECT_KEYS]; /* values of the annotations; NULL: absent or empty */
 };
 
-/* Reads an object as the API server returns it. If fields are missing, type is "custom" and nad
- * the object's name; other strings are empty or NULL. *ret is overwritten. */
+/* Reads an object as the API server returns it. A missing cniType is read as "custom", a missing
+ * name of the NAD as the object's name; other missing strings are empty or NULL. *ret is
+ * overwritten. */
 void inject_net_read(const struct json *smc, struct inject_net *ret);
 void inject_net_done(struct inject_net *n);
 
@@ -82,8 +83,8 @@ unsigned int inject_requests(const struct json *annotations);
 
 /*
  * Namespaces whose pods are injected: lists like "kube-system, metallb-*", where a name may end in
- * '*'. Namespaces in `exclude` are skipped. Of the others those in `include` are used, or all if
- * `include` is empty.
+ * '*'. Pods in a namespace that `exclude` lists are not injected. Pods in another namespace are
+ * injected if `include` lists the namespace or is empty.
  */
 struct inject_scope {
 	const char *include, *exclude; /* NULL: empty */

@@ -28,8 +28,8 @@ struct inject_webhook_conf {
 struct inject_webhook;
 
 struct inject_webhook *inject_webhook_new(const struct inject_webhook_conf *c);
-/* Answers waiting reviews by the current state of the cache. Call before cluster_cache_free().
- * Accepts NULL. */
+/* Answers waiting reviews according to the current state of the cache, and frees h. Call before
+ * cluster_cache_free(). Accepts NULL. */
 void inject_webhook_free(struct inject_webhook *h);
 void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope *scope,
 			     bool ipc_lock);

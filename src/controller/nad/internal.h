@@ -44,12 +44,15 @@ struct nads {
 	struct nads_conf c;
 	struct loop *loop;
 	struct workqueue *queue; /* a struct nads_job for each SpiderMultusConfig */
-	struct nads_index wants; /* processed SpiderMultusConfigs by namespace, name of the NAD,
-	                          * name */
+	/* processed SpiderMultusConfigs; key: namespace, name of the wanted NAD, name of the
+	 * SpiderMultusConfig */
+	struct nads_index wants;
 	struct nads_index
-		owned; /* existing NADs by namespace, uid of the SpiderMultusConfig, name of the NAD
-		        */
-	/* loop time before which no status is written: the CRD has no status subresource */
+		/* existing NADs; key: namespace, uid of the SpiderMultusConfig that owns the
+		 * NAD, name of the NAD */
+		owned;
+	/* 0, or, after the CRD had no status subresource, the loop time before which no status
+	 * is written */
 	int64_t no_status_until;
 	struct nads_counts counts;
 };

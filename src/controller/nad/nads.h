@@ -46,8 +46,10 @@ void nads_free(struct nads *n); /* accepts NULL */
 void nads_check(struct nads *n, const char *ns, const char *name);
 
 struct nads_counts {
-	uint64_t written, failed, removed; /* number of requests */
-	size_t outdated;		   /* SpiderMultusConfigs without a correct NAD now */
+	/* written: successful writes of NADs and of statuses; failed: failed requests, without
+	 * conflicts; removed: deleted NADs */
+	uint64_t written, failed, removed;
+	size_t outdated; /* SpiderMultusConfigs without a correct NAD now */
 };
 struct nads_counts nads_counts(const struct nads *n);
 

@@ -30,7 +30,7 @@ static int compare(const struct nads_key *k, const char *ns, const char *what, c
 	return r ? r : strcmp(k->name, name);
 }
 
-/* Returns the index of the first key that is not before this one; n: none. */
+/* Returns the index of the first key that is equal to or after the given key; x->n: none. */
 static size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what,
 			    const char *name)
 {
@@ -162,7 +162,8 @@ static void mark_wants(struct nads *n, const char *ns, const char *nad)
 		workqueue_add(&n->wants.v[i]->job->w);
 }
 
-/* Queues the SpiderMultusConfigs that want the name of a NAD owned by the deleted one (`was`). */
+/* Queues the SpiderMultusConfigs that want the name of a NAD which the deleted
+ * SpiderMultusConfig, `was`, owns. */
 static void leave(struct nads *n, const struct kube_object *was)
 {
 	for (size_t i = nads_index_at(&n->owned, was->ns, was->uid, "");
@@ -197,7 +198,7 @@ static void know(struct nads *n, const struct kube_object *o)
 		nads_index_add(&n->owned, o->ns, uid, o->name, NULL);
 }
 
-/* Queues the previous and the current owner of the NAD, and those that want the NAD's name. */
+/* Queues the SpiderMultusConfigs that were or are the owner of the NAD, or that want its name. */
 static void on_nad(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	const struct kube_object *o = is ? is : was;
@@ -223,9 +224,10 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 
 /* --- processing of one SpiderMultusConfig, one request at a time, and reporting --- */
 
-/* SCHEDULE_MS: a job is reconciled again one to two SCHEDULE_MS after a conflict and two
- * SCHEDULE_MS after a write of a NAD, or earlier when the watch delivers the change. STATUS_MS:
- * retry interval of status writes if the CRD has no status subresource. */
+/* BODY_MAX: size limit in bytes of a request's body. SCHEDULE_MS: a job is reconciled again one
+ * to two SCHEDULE_MS after a conflict and two SCHEDULE_MS after a write of a NAD, or earlier
+ * when the watch delivers the change. STATUS_MS: retry interval of status writes if the CRD has
+ * no status subresource. */
 enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
 /* --- reports of errors and changes --- */
@@ -246,7 +248,7 @@ static void report(const struct nads_job *j, bool warning, const char *reason, c
 								     .message = message});
 }
 
-/* Reports each error once until it changes. */
+/* Reports the error, unless the last error reported for this job has the same message. */
 static void report_error(struct nads_job *j, const char *reason, const char *message)
 {
 	if (!log_once(&j->w.logged, message))
@@ -289,10 +291,8 @@ static void no_status(struct nads *n, const struct err *e)
 	n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
 }
 
-/*
- * Reports a failure in the status, once until a write succeeds. The watch delivers the status that
- * was written, which triggers the next attempt.
- */
+/* Reports a failure in the status, once until a write of the NAD succeeds. When the watch
+ * delivers the written status, the job is processed again. */
 static void report_failed(struct nads_job *j, const char *message)
 {
 	const struct kube_object *o =
@@ -464,8 +464,9 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 
 	if (there && cluster_cache_object(there)->large) {
 		message = xasprintf(
-			"NetworkAttachmentDefinition '%s/%s' is too large, alone or together "
-			"with other objects (%zu bytes): delete it, then it is created again",
+			"NetworkAttachmentDefinition '%s/%s' (%zu bytes) is too large, alone or "
+			"together with other objects: delete it, then the controller creates it "
+			"again",
 			j->w.ns, n->name, cluster_cache_object(there)->large);
 		is_wrong(j, cluster_cache_json(o), "NADTooLarge", message);
 		return;
@@ -526,7 +527,7 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 		labels_put(&n->annotations, ANNOTATION_MISSING_RESOURCE, text);
 }
 
-/* Carries out the next step of the job; at most one request. */
+/* Carries out the next step of the job, which sends at most one request. */
 static void reconcile(void *arg, void *item)
 {
 	struct nads_job *j = item;

@@ -290,8 +290,8 @@ static int check_masters(const struct nad_request *q, struct err *e)
 	return 0;
 }
 
-/* Writes the field `master`: the interface that ifacer creates if it is used, else the node's
- * interface. */
+/* Writes the field `master`: if the list of plugins has ifacer, the interface that ifacer
+ * creates, otherwise the node's interface. */
 static void put_master(struct json_out *o, const struct nad_request *q, int64_t vlan)
 {
 	const char *name = masters(q) == 1 ? nad_text(json_at(json_get(q->block, "master"), 0), "")
@@ -373,8 +373,8 @@ static int put_sriov(struct json_out *o, const struct nad_request *q, struct err
 	return 0;
 }
 
-/* Writes a pkey given as a number, which the CRD allows, as digits: the plugin's pkey is a
- * string. */
+/* The plugin's pkey is a string, but the CRD also allows a number: writes a number as a string
+ * of its digits. */
 static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");

@@ -9,9 +9,10 @@
  * The condition lists the namespaces known to have no annotation, not those that have one: a
  * manifest may create an annotated namespace and a pod in it, and the API server must send that
  * pod although the leader has not seen the namespace yet. So a namespace that gets the annotation
- * or is being deleted is removed at once, and others are added within a minute, all together. The
- * leader maintains the list: while there is no leader, pods without a requesting annotation in a
- * listed namespace are not sent, even if the namespace gets the annotation.
+ * or is being deleted is removed from the list at once, and namespaces without the annotation are
+ * added to it within a minute, all together. The leader maintains the list: while there is no
+ * leader, pods without a requesting annotation in a listed namespace are not sent, even if the
+ * namespace gets the annotation.
  */
 
 #include "controller/injection/inject.h"

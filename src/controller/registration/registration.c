@@ -26,7 +26,8 @@ struct side {
 	struct kube_call *call;
 	struct loop_alarm timer;
 	struct backoff backoff;
-	/* Backoff for two writers that keep reverting each other's changes. */
+	/* Backoff for the case that this controller and another writer keep reverting each
+	 * other's changes. */
 	struct backoff calm;
 	int64_t restored_at, not_before;
 	char *sent;    /* last content requested, or found correct; NULL: none yet */
@@ -130,7 +131,8 @@ static void registration_schedule(struct side *s, int64_t ms)
 	loop_alarm_set(&s->timer, ms);
 }
 
-/* Counts and logs a change by another writer to content that we had written. */
+/* Another writer has changed content that we wrote: counts and logs the change, and sets the
+ * earliest time of the next correction. */
 static void log_change(struct side *s, const char *what)
 {
 	int64_t at = loop_now_ms(s->h->loop);
@@ -412,7 +414,8 @@ static void learn(struct side *s, const struct json *object)
 		 "the pod webhook receives all pods in its scope");
 }
 
-/* If the server normalizes the content, its form is accepted: writing again would not change it. */
+/* If the server stores the content in a normalized form, this form counts as correct: writing
+ * the content again would not change it. */
 static void log_normalized(struct side *s, const struct json *webhooks)
 {
 	auto_json struct json_doc *d = NULL;
@@ -448,8 +451,8 @@ static void log_failure(const struct side *s, const struct err *e)
 static void log_missing(struct side *s)
 {
 	if (!s->missing)
-		log_error("a webhook configuration is missing and this account may not create it: "
-			  "kubectl apply -f deploy/controller.yaml",
+		log_error("a webhook configuration is missing and this account may not create "
+			  "it: run 'kubectl apply -f deploy/controller.yaml'",
 			  LOG_S("object", s->kind->name), LOG_S("name", REGISTRATION_NAME));
 	s->missing = true;
 }

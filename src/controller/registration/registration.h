@@ -93,10 +93,8 @@ bool registration_trusts(const struct registration *h, const char *ca);
 bool registration_has(const struct registration *h, const char *token);
 /* Returns whether the API server has both configurations, with webhooks in them. */
 bool registration_complete(const struct registration *h);
-/*
- * Returns a configuration that does not exist and that the account may not create, such as
- * "mutatingwebhookconfiguration"; NULL: none.
- */
+/* Returns the kind of a configuration that does not exist and that the account may not create:
+ * "mutatingwebhookconfiguration" or "validatingwebhookconfiguration"; NULL: none. */
 const char *registration_missing(const struct registration *h);
 /* Returns the number of changes by other writers that were reverted. */
 uint64_t registration_restored(const struct registration *h);

@@ -38,8 +38,9 @@ struct subnets_op {
 		SUBNETS_INPUTS, /* read of the blocks of a pool */
 		SUBNETS_OWNER,	/* read of a pool's owner */
 	} kind;
-	char *name, *was; /* was: the version before the write; "": the object did not exist;
-			   * NULL: a read */
+	/* was: resourceVersion of the object before the write; "": the object did not exist;
+	 * NULL: a read */
+	char *name, *was;
 	/* set by the response: time at which the operation ends, even if the watch does not show
 	 * its effect */
 	int64_t until;
@@ -74,7 +75,8 @@ struct subnets {
 };
 
 int64_t subnets_now(const struct subnets *s);
-/* Returns whether the absence of an object can be trusted: no recent etcd restore. */
+/* Returns whether an object that is missing in the cache certainly does not exist; false after a
+ * recent etcd restore. */
 bool subnets_is_sure(const struct subnets *s);
 /* Schedules a reconcile of all subnets within `ms` milliseconds. */
 void subnets_wake(struct subnets *s, int64_t ms);
@@ -160,8 +162,8 @@ void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the
 void subnets_collect_pools(struct subnets_inputs *k);
 void subnets_collect_wants(struct subnets_inputs *k);
 void subnets_inputs_done(struct subnets_inputs *k);
-/* Returns whether the pool stays when its application is deleted, for a later one of the same name.
- * */
+/* Returns whether the pool stays when its application is deleted, for a later application of the
+ * same name. */
 bool subnets_stays(const struct kube_object *pool);
 
 /* --- requests to the API server --- */

@@ -61,7 +61,8 @@ struct plan {
 		/* leftovers that would be free otherwise, sorted by pool; not in `open` */
 	} * leftovers;
 	size_t n_leftovers;
-	bool *taken; /* whether each address was assigned to a pool that it came from */
+	/* for each slot: whether the address was assigned to a pool from which a pod got it */
+	bool *taken;
 };
 
 static int by_pool(const void *a, const void *b)
@@ -107,7 +108,8 @@ static bool is_among(const struct plan *p, size_t n, const char *pool)
 	return subnet_entry_find(&(struct subnet_entries){p->l->v, n}, pool);
 }
 
-/* Adds an entry for each pool that exists or is requested, and sorts once. */
+/* Adds an entry for each pool that exists or is requested and has no entry yet; then sorts the
+ * entries. */
 static void add_entries(struct plan *p)
 {
 	size_t had = p->l->n;
@@ -155,9 +157,10 @@ static void take_own(struct plan *p, const struct subnet_pool *pool)
 }
 
 /*
- * Application pools missing in the status, because the status was lost or restored from a backup,
- * or because an agent has just created the pool, without addresses: each pool keeps the addresses
- * that no other entry has; of two pools with the same address the first one keeps it.
+ * Fills the entries of the application pools that the status did not contain, because it was lost
+ * or restored from a backup, or because an agent has just created the pool without addresses. Each
+ * such pool keeps those of its addresses that no other entry has; of two pools with the same
+ * address the first one keeps it.
  */
 static void take_lost(struct plan *p, const struct subnet_pool *const *lost, size_t n)
 {
@@ -280,10 +283,8 @@ static void take_lowest(struct ip_range *r, u128 n, struct ip_set *to)
 	ip_set_collect(to, &low);
 }
 
-/*
- * Moves the lowest n addresses of `from`, starting with range *next, to `to`. Returns how many were
- * missing; *next is the first range left.
- */
+/* Moves the lowest n addresses of `from`, starting with range *next, to `to`. Returns how many
+ * of the n addresses `from` lacked. Sets *next to the first range that still has addresses. */
 static u128 move_from(struct ip_set *from, size_t *next, struct ip_set *to, u128 n)
 {
 	struct ip_set moved = {.family = from->family};

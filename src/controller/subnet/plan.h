@@ -36,7 +36,7 @@ struct subnet_entries {
 };
 
 /* Reads the text of status.controlledIPPools; NULL and "" are an empty list. Errors are of class
- * ERR_DECODE (no JSON) or ERR_CONF. */
+ * ERR_DECODE (the text is not JSON) or ERR_CONF (a range of addresses is invalid). */
 int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries *ret,
 			struct err *e);
 /* Writes the pools sorted by name; nothing if there are none. */

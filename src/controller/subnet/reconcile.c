@@ -83,7 +83,7 @@ static void add_keys(struct subnets_inputs *k, size_t pool)
 		add_key(k, pool, key_of_name(ns ? ns : "", name, ifname));
 }
 
-/* Orders equal keys by pool. */
+/* Orders by key, and equal keys by pool. */
 static int by_key(const void *a, const void *b)
 {
 	const struct subnets_pool_key *x = a, *y = b;
@@ -120,7 +120,7 @@ static void add_pool(struct subnets_inputs *k, const struct kube_object *o)
 	add_keys(k, at);
 }
 
-/* Finds the pools of a CIDR, sorted by name. */
+/* Returns the first of the pools of a CIDR, an array sorted by name; *n: number of these pools. */
 static const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t,
 							  const char *cidr, size_t *n)
 {
@@ -474,7 +474,7 @@ static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
 	return LOWER_BOUND(i, t->n_ips, ip_cmp(&t->ips[i].ip, from) < 0);
 }
 
-/* Lists the addresses of pods within the set. The caller frees *ret. */
+/* Lists those addresses of the set `of` that pods have. The caller frees *ret. */
 static void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of,
 			     struct subnet_leftover **ret, size_t *n)
 {
@@ -507,10 +507,8 @@ static void collect_leftovers(struct subnets_inputs *k)
 	k->leftovers_known = true;
 }
 
-/*
- * Computed at most once per subnet and pass, and only when a pool grows, since there are many
- * endpoints.
- */
+/* The list is computed at most once per subnet and pass, and only when a pool grows, since there
+ * are many endpoints. */
 static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
 	struct subnets_inputs *k = arg;

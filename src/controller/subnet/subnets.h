@@ -32,7 +32,7 @@ struct subnets_conf {
 	/* spare addresses, beyond the number of pods, for an application without
 	 * ANNOTATION_POOL_NUMBER */
 	uint32_t redundant_ips;
-	/* wait before a removed address may go to another pool */
+	/* time in ms before an address removed from a pool may go to another pool */
 	int64_t reuse_delay_ms;
 };
 

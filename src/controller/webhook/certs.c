@@ -34,7 +34,8 @@ static void keep(struct certs *c, const struct certs_set *s)
 	certs_set_done(&was);
 }
 
-/* Stores the error, and logs it with `outcome` unless it was stored before. */
+/* Stores the error; logs it with the message `outcome` unless the last stored error has the same
+ * text. */
 static void is_failing(struct certs *c, const char *where, const char *outcome, const struct err *e)
 {
 	struct err t = *e;
@@ -476,7 +477,8 @@ static void put_ca(const struct certs_set *from, enum certs_step step, struct ce
 					    .ca_key = str_dup(from->ca_key)}};
 }
 
-/* Handles a Secret of an earlier version, which has the CA's key together with the certificate. */
+/* Plans the write for a Secret of an earlier version of unirail, which has the CA's key beside
+ * the certificate. */
 static void next_of_old(const struct certs_set *serving, const struct certs_set *ca,
 			struct certs_write *ret)
 {

@@ -31,8 +31,8 @@ struct certs_conf {
 	const struct root *root;
 	const char *ns, *secret, *ca_secret;
 	const char *cert_file, *key_file, *ca_file; /* instead of the Secret; NULL: none */
-	const char *client_ca; /* PEM: clients must present a certificate of this CA; NULL: any
-	                        * client */
+	/* PEM: clients must present a certificate signed by this CA; NULL: any client */
+	const char *client_ca;
 	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);

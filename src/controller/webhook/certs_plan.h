@@ -13,9 +13,10 @@
  * 	the names have changed			new certificate
  * 	a part is missing			created again
  *
- * Two Secrets store them: one the certificate, its key and all trusted CAs, the other the signing
- * CA and its key. A new CA is written to its own Secret first and trusted afterwards, so that a
- * crash between the two writes loses nothing: the next plan uses the CA of that Secret.
+ * There are two Secrets: the certificate's Secret has the certificate, its key and all trusted CAs;
+ * the CA's Secret has the signing CA and the signing CA's key. A new CA is written to its own
+ * Secret first and trusted afterwards, so that a crash between the two writes loses nothing: the
+ * next plan uses the CA of that Secret.
  *
  * Because a new CA signs only once it is trusted, a client with the previous set of trusted CAs
  * accepts the certificate in use. Only if there is no usable certificate does a new CA sign at
@@ -44,7 +45,8 @@ struct certs_goal {
 	const char *const *names; /* names of the controller that the API server connects to */
 	size_t n_names;
 	int64_t ca_life, life; /* seconds */
-	/* seconds for which a new CA must be trusted before it signs the certificate in use */
+	/* seconds for which a new CA must be trusted before it signs a certificate that replaces
+	 * a usable one */
 	int64_t publish_s;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's Secret: watched, created, renewed. The CA's Secret: not watched; read when a
- * step may be due, written when a CA is created or its key is moved. */
+/* Watches, creates and renews the certificate's Secret. The CA's Secret is not watched: it is
+ * read when a step may be due, and written when a CA is created or its key is moved. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,8 @@
  */
 #define ISSUED "cert-manager.io/certificate-name"
 
-/*
- * CHECK_MAX_S: check at least this often, since a clock change may make a certificate too young or
- * too old.
- */
+/* CHECK_MAX_S: longest time between two checks of the certificate; after a change of the clock
+ * it may be expired, or not valid yet. */
 enum { CHECK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* --- watched Secret --- */
@@ -35,8 +33,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* Only an earlier version wrote the CA's key here; the
-				     * leader moves it to the CA's Secret. */
+				    /* Only an earlier version of unirail wrote the CA's key to
+				     * this Secret; the leader moves the key to the CA's Secret. */
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
@@ -318,15 +316,13 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
 		c->managed = s->managed;
-		/* Ignores a managed Secret without content: the manifest creates it empty, and
-		 * the leader fills it soon. */
+		/* Ignores a managed Secret without content: the manifest creates the Secret
+		 * empty, and the leader fills it. */
 		if (!s->managed || s->set.ca || s->set.cert || s->set.key)
 			certs_adopt(c, &s->set, where);
 	}
-	/*
-	 * Deferred to the next turn of the loop; after a deletion by a random time, because all
-	 * replicas notice the deletion at the same time.
-	 */
+	/* The check runs in the next turn of the loop; after a deletion it is delayed by a
+	 * random time, because all replicas notice the deletion at the same time. */
 	if (kube_informer_synced(c->informer))
 		schedule_in(c, is ? 0 : jitter_ms(0, FIRST_WAIT_MS));
 }

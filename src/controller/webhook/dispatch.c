@@ -13,15 +13,14 @@
 #include "controller/webhook/trials.h"
 #include "server/prometheus.h"
 
-/*
- * TRIAL_SIZE: a longer body may be expensive to decide and is tried in a child first. The cost of a
- * shorter one, n log n, is small.
- */
+/* TRIAL_SIZE: a body of more bytes may be expensive to decide, so a child process decides it
+ * first. The cost of a shorter body, n log n, is small. */
 enum {
 	TRIAL_SIZE = 32 << 10,
 	ANSWER_MAX = 3 << 20,
 	MESSAGE_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
-	/* time for reviews in us before other callbacks of the loop run (Lease renewal, probes) */
+	/* microseconds for which reviews are decided before other callbacks of the loop run
+	 * (Lease renewal, probes) */
 	TURN_US = 20 * 1000,
 };
 

@@ -28,7 +28,7 @@ struct certs {
 	/* watch of the certificate's Secret */
 	struct kube_informer *informer;
 	bool managed, leads;
-	struct kube_call *call;	 /* a write to either Secret, or a read of the CA's */
+	struct kube_call *call;	 /* a write to either Secret, or a read of the CA's Secret */
 	bool to_ca, creates;	 /* to_ca: the call writes the CA's Secret; creates: it is a POST */
 	char *version;		 /* resourceVersion that the last write of the certificate's Secret
 	                           * returned */

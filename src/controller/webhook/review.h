@@ -20,15 +20,17 @@
  * A hook answers each review exactly once, immediately or later, even if the client has
  * disconnected meanwhile. A review with `dry_run` must have no side effects.
  *
- * A review for another kind or version than the hook's is denied with 400.
+ * A review for another kind or version than the hook's is denied without a call of the hook; the
+ * code 400 is in the status of the AdmissionReview.
  */
 
 #include "wire/json/json.h"
 
 /* Borrowed; valid until the review is answered. */
 struct review {
-	const char *uid;		    /* UID of the request */
-	const char *group, *version, *kind; /* kind of the object as sent; group "": core */
+	const char *uid; /* UID of the request */
+	/* kind in which the API server sends `object` and `old`; group "": core */
+	const char *group, *version, *kind;
 	const char *resource, *subresource; /* subresource "": the object itself */
 	/* namespace and name; "": there is none, or none yet (generateName) */
 	const char *ns, *name;
@@ -73,9 +75,9 @@ void review_refuse(struct review_answer *a, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
  * Denies with 422 "Invalid" because of a field, given by its path ("spec.ips[0]"). `text` begins
- * with the value if one was given: "\"x\": expected a CIDR". The first REVIEW_CAUSES_MAX are
- * reported, as `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value:
- * "x": expected ...`.
+ * with the value if one was given: "\"x\": expected a CIDR". The first REVIEW_CAUSES_MAX causes are
+ * reported, in the format `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]:
+ * Invalid value: "x": expected ...`.
  */
 void review_cause(struct review_answer *a, enum review_fault fault, const char *field,
 		  const char *text);
@@ -94,8 +96,8 @@ void review_answer(struct review *q, struct review_answer *a);
 
 /*
  * Limits of a review. REVIEW_MAX: bytes of the body, in which an object and its old version fit.
- * REVIEW_VALUES_MAX: JSON values, 4 MiB of memory while parsing and as much for the patch; the
- * largest objects of real clusters have about 10,000.
+ * REVIEW_VALUES_MAX: number of JSON values; this many take 4 MiB of memory while parsing and as
+ * much for the patch. The largest objects of real clusters have about 10,000 values.
  */
 enum { REVIEW_MAX = 7 << 20, REVIEW_VALUES_MAX = 1 << 18 };
 

@@ -39,8 +39,8 @@ bool secret_is_managed(const struct json *object)
 {
 	const struct json *labels = kube_meta(object, "labels");
 	const char *by = json_string(json_get(labels, LABEL_MANAGED_BY));
-	/* Helm sets app.kubernetes.io/managed-by of all objects of a release to "Helm", so the
-	 * manifests add a label of unirail's own. */
+	/* Helm sets the label app.kubernetes.io/managed-by of all objects that it installs to
+	 * "Helm", so the manifests add a label of unirail's own. */
 	const char *chart = json_string(json_get(labels, LABEL_CHART_MANAGED_BY));
 
 	return (by && !strcmp(by, MANAGER)) || (chart && !strcmp(chart, MANAGER));
@@ -93,7 +93,8 @@ static void put_metadata(struct json_out *o, const struct secret_write *w)
 	jo_kstr(o, "name", w->name);
 	if (w->version)
 		jo_kstr(o, "resourceVersion", w->version);
-	if (!w->version) { /* in a release of Helm the label must keep the value "Helm" */
+	/* a patch leaves the label: Helm has set it to "Helm" in Secrets that it installed */
+	if (!w->version) {
 		jo_key(o, "labels");
 		jo_obj(o);
 		jo_kstr(o, LABEL_MANAGED_BY, MANAGER);

@@ -4,10 +4,10 @@
 
 /*
  * Reads and writes the controller's own Secrets. They have the label
- * app.kubernetes.io/managed-by=unirail-controller. In a release of Helm, which sets that label to
- * "Helm", they have unirail.io/managed-by=unirail-controller instead. A create fails with -EEXIST
- * and a patch with -ESTALE when another replica was first. Request bodies are wiped after they were
- * passed to the client.
+ * app.kubernetes.io/managed-by=unirail-controller. Secrets that Helm installed have
+ * unirail.io/managed-by=unirail-controller instead, because Helm sets app.kubernetes.io/managed-by
+ * to "Helm". A create fails with -EEXIST and a patch with -ESTALE when another replica was first.
+ * Request bodies are wiped after they were passed to the client.
  */
 
 #include <stdbool.h>

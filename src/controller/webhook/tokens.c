@@ -198,8 +198,8 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 
 /* --- creation and rotation of tokens --- */
 
-/* Writes a Secret with a new token, in addition to the one in use, which stays accepted. version
- * NULL: the Secret is created. */
+/* Writes the Secret with a new token and the token in use (if there is one), which stays
+ * accepted. version NULL: creates the Secret. */
 static void create(struct tokens *t, const char *version)
 {
 	struct tokens_set s = {0};
@@ -241,15 +241,15 @@ static void scan(void *arg)
 	if (t->call || !kube_informer_synced(t->informer))
 		return;
 	o = there(t);
-	/* The watch has not delivered our last write yet. */
+	/* Does nothing while the watch has not delivered our last write. */
 	if (t->version && (!o || kube_version_older(o->version, t->version)))
 		return;
 	if (!o)
 		create(t, NULL);
 	else if (((const struct stored *)o->value)->managed &&
 		 !((const struct stored *)o->value)->set.n)
-		/* The manifest creates the Secret without a token. An administrator who empties
-		 * the Secret requests a new token. */
+		/* The manifest creates the Secret without a token, and an administrator may
+		 * empty the Secret to get a new token. */
 		create(t, o->version);
 	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
@@ -272,10 +272,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		adopt(t, &((const struct stored *)is->value)->set);
 	if (!is)
 		store_version(t, NULL);
-	/*
-	 * Deferred to the next turn of the loop; without a token by a random time, because all
-	 * replicas notice the lack of a token at the same time.
-	 */
+	/* The scan runs in the next turn of the loop; without a token it is delayed by a random
+	 * time, because all replicas notice the lack of a token at the same time. */
 	if (kube_informer_synced(t->informer))
 		schedule_in(t, is && ((const struct stored *)is->value)->set.n
 				       ? 0

@@ -4,9 +4,10 @@
 
 /*
  * Trial runs: a computation whose cost is controlled by untrusted input runs in a child process
- * first, limited in CPU time and memory. This process repeats the computation only if the child
- * stayed within the limits. So the computation cannot delay the loop (Lease renewal, /healthz,
- * other reviews) for longer than the CPU limit, nor use more memory than the memory limit.
+ * first, limited in CPU time and memory. The controller's process repeats the computation only if
+ * the child stayed within the limits. So the computation cannot delay the loop (Lease renewal,
+ * /healthz, other reviews) for longer than the CPU limit, nor use more memory than the memory
+ * limit.
  *
  * `run` is called in the child: it sees a copy of this process's memory and must not write to any
  * file descriptor. At most two children run; others wait in order of arrival.

@@ -48,7 +48,8 @@ struct device_plugin {
 	struct grpc_async *registering;
 	struct loop_timer *retry;
 	struct backoff backoff;
-	/* stat(2) of kubelet.sock at the last Register; st_ino 0: none was sent, or it failed */
+	/* stat(2) of kubelet.sock at the last Register; st_ino 0: no Register was sent, or the
+	 * last Register failed */
 	struct stat kubelet;
 	bool was_reported; /* the last call of ops->registered() was with true */
 	char sync_error[ERR_TEXT_MAX];

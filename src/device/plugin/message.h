@@ -4,9 +4,9 @@
 
 /*
  * The kubelet's messages as plain structs: v1beta1 and pluginregistration v1. Decoders return
- * -EBADMSG (ERR_DECODE) for bytes that are not a valid message, and beyond the limits of plugin.h
- * (length of an id, devices, containers); *ret is unchanged then. Encoders append to a buffer; the
- * caller checks that the buffer is not over its ceiling.
+ * -EBADMSG (ERR_DECODE) for bytes that are not a valid message and for a message that exceeds the
+ * limits of plugin.h (length of an id, number of devices or containers); *ret is unchanged then.
+ * Encoders append to a buffer; the caller checks that the buffer is not over its ceiling.
  */
 
 #include "device/plugin/plugin.h"

@@ -257,7 +257,8 @@ static int plugin_open(struct device_plugin *p, struct err *e)
 			"mounted here?",
 			s->dir.path);
 	r = choose_path(p->in_registry ? s->registry.path : s->dir.path, p->name, &a, e);
-	/* listens and serves before Register is sent, because the kubelet then connects at once */
+	/* listens and serves before Register is sent, because the kubelet connects before it
+	 * answers Register */
 	if (!r)
 		r = socket_bind(p, &a, e);
 	if (!r)

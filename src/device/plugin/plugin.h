@@ -9,10 +9,11 @@
  *
  * Registration. If the directory plugins_registry exists, the socket is created there and the kubelet finds it.
  * Otherwise the socket is created in the directory device-plugins and announced through kubelet.sock there. A plugin
- * registers again when the kubelet restarts (kubelet.sock is recreated), when its socket was deleted, and when the
- * directory was replaced (inotify, and a check every 5 s). While the kubelet does not run or refuses, the registration
- * is retried with an exponential backoff (limit 30 s, with jitter up to 45 s); the log has one line
- * when the reason changes, with the resource's name and the kubelet's message.
+ * registers again when the kubelet restarts (kubelet.sock is recreated), when its socket was
+ * deleted, and when the directory that contains its socket was replaced (inotify, and a check every
+ * 5 s). While the kubelet does not run or refuses, the registration is retried with an exponential
+ * backoff (limit 30 s, with jitter up to 45 s); the log has one line when the reason changes, with
+ * the resource's name and the kubelet's message.
  *
  * Socket names: "NAME.sock", or "NAME.xxxxxxxx.sock" (random) while another process listens on the
  * first, as during a rolling update, when the old and the new agent run. The kubelet uses the
@@ -67,7 +68,7 @@ struct device_plugin_env {
 };
 struct device_plugin_node {
 	char *container_path, *host_path;
-	char permissions[4]; /* access to the node: one or more characters of "rwm" */
+	char permissions[4]; /* access to the device node: one or more characters of "rwm" */
 };
 
 /* The response to Allocate for one container. */
@@ -81,7 +82,8 @@ struct device_plugin_allocation {
 };
 
 /* Functions that fill an allocation; they copy their strings. If an environment variable is added
- * twice, the last value counts; a device node with the same container path is added once. */
+ * twice, the last value counts; of device nodes with the same container path only the first one
+ * is added. */
 void device_plugin_env(struct device_plugin_allocation *a, const char *key, const char *value);
 void device_plugin_node(struct device_plugin_allocation *a, const char *container_path,
 			const char *host_path, const char *permissions);
@@ -104,13 +106,15 @@ struct device_plugin_ops {
 	 * kubelet shows the error's text on the pod. */
 	int (*allocate)(void *arg, const struct device_plugin_ids *ids,
 			struct device_plugin_allocation *ret, struct err *e);
-	/* Chooses `size` of the `available` ids, which include all of `must`, into ret[size], best first, as pointers
-	 * from `available`. Returns their number. NULL: the kubelet chooses. */
+	/* Chooses up to `size` ids and stores them in ret[size], best first, as pointers from
+	 * `available`. `available` contains all ids of `must`. Returns the number of chosen ids.
+	 * NULL: the kubelet chooses. */
 	size_t (*preferred)(void *arg, const struct device_plugin_ids *available,
 			    const struct device_plugin_ids *must, size_t size, const char **ret);
-	/* Called before `preferred` to collect its inputs. Returns true if it takes time: the resource calls
-	 * plugin_prepared() from the event loop within about a second, and the kubelet delays the admission of the pod
-	 * until then. False, or a NULL callback: nothing to collect. */
+	/* Called before `preferred` to collect its inputs. Returns true if the collection takes
+	 * time: then the resource calls plugin_prepared() from the event loop within about a
+	 * second, and the kubelet delays the admission of the pod until then. False, or a NULL
+	 * callback: nothing to collect. */
 	bool (*prepare)(void *arg);
 	/* Called before a container with these ids starts. NULL: not needed. */
 	int (*prestart)(void *arg, const struct device_plugin_ids *ids, struct err *e);

@@ -436,7 +436,7 @@ bool resource_cdi_is_own(struct span text)
 	return strcmp(kind, SHARED_KIND) == 0;
 }
 
-/* Adds CDI devices, instead of device nodes, for the devices that have nodes. */
+/* Adds CDI devices, instead of device nodes, for the devices that have device nodes. */
 static void to_cdi(const struct resources *s, const struct resource *r,
 		   const struct resource_member *const *v, size_t n, struct answer *ret)
 {

@@ -4,11 +4,11 @@
 
 /*
  * The response to the kubelet's Allocate for one container. It is equal to the response of the
- * original device plugins except that it has the nodes of every port of an HCA with several ports,
- * has each node only once, and names CDI devices in cdi_devices instead of an annotation (of two
- * annotations with the same key the kubelet keeps the first, so a pod with two resources would get
- * only the devices of one). Pure: the answer only lists the device-info files; answer_files_write()
- * writes them.
+ * original device plugins except that it has the device nodes of every port of an HCA with several
+ * ports, has each device node only once, and names CDI devices in cdi_devices instead of an
+ * annotation (of two annotations with the same key the kubelet keeps the first, so a pod with two
+ * resources would get only the devices of one). Pure: the answer only lists the device-info files;
+ * answer_files_write() writes them.
  */
 
 #include "device/resource/resource.h"
@@ -32,7 +32,7 @@ struct answer {
 	struct answer_node *nodes;
 	size_t n_nodes;
 	/* CDI devices, "nvidia.com/net-rdma=hca_shared.0000:3b:00.0"; used with use_cdi instead
-	 * of nodes */
+	 * of device nodes */
 	char **cdi;
 	size_t n_cdi;
 	struct answer_file *files;

@@ -12,7 +12,7 @@
  *
  *	"spread": true		each id stands for one HCA of the resource; of the HCAs nearest to the pod's GPUs,
  *				GetPreferredAllocation prefers the least loaded one
- *	"perDevice": true	rdmaHcaMax ids for each HCA, "mlx5_0-17": an id is that HCA and no other
+ *	"perDevice": true	rdmaHcaMax ids for each HCA, such as "mlx5_0-17", which stand for this HCA only
  *	"deviceNodes": [...]	only these kinds of nodes: "ucm", "issm", "umad", "uverbs", "rdma_cm"
  *
  * An error in one resource omits only this resource and adds one message (resource_report); the originals exit.
@@ -77,7 +77,8 @@ enum select_key {
 struct selector {
 	struct json_strs lists[SELECT_LISTS]; /* an empty list is no condition */
 	bool is_rdma, need_vhost_net;
-	const char *vdpa_type; /* type of the vDPA device, "virtio", "vhost"; NULL: no condition */
+	/* type of the vDPA device, "virtio" or "vhost"; NULL: no condition */
+	const char *vdpa_type;
 };
 
 /* --- resources --- */
@@ -91,13 +92,13 @@ enum {
 
 struct resource_conf {
 	enum resource_form form;
-	/* strings are borrowed from the document, or are default values */
+	/* name and prefix are borrowed from the document, or are default values */
 	const char *name, *prefix;
 	char full[RESOURCE_NAME_MAX]; /* "prefix/name" */
 	char *origin;		      /* "FILE: configList[2]" */
 	/* class from deviceType; NODE_NET for entries of configList */
 	enum node_class class;
-	struct selector *selectors; /* a device must match one of them */
+	struct selector *selectors; /* a device must match at least one of them */
 	size_t n_selectors;
 	int64_t hca_max;
 	bool exclude_topology, spread, per_device;
@@ -113,8 +114,9 @@ struct resource_config {
 	size_t n_docs;
 	/* number of documents that could not be read or are not a configuration */
 	size_t n_invalid;
-	/* the shortest nonzero periodicUpdateInterval of all documents, in seconds; 0: only 0 is
-	 * set, no rescan; -1: not set, which means 60 s */
+	/* the shortest nonzero periodicUpdateInterval of all documents, in seconds; 0: each
+	 * document that sets it has 0, which turns rescans off; -1: no document sets it, which
+	 * means 60 s */
 	int64_t update_s;
 };
 

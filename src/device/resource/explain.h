@@ -2,8 +2,9 @@
 #ifndef UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 #define UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 
-/* For each device of the node (function, SF, soft-RoCE device): the resources that have it and,
- * for every other resource, the selector that does not match, or another reason. */
+/* Lists for each device of the node (function, SF, soft-RoCE device) the resources that have it.
+ * For every other resource, names the selector that does not match, or another reason for which
+ * the resource does not have the device. */
 
 #include "device/resource/resource.h"
 

@@ -116,7 +116,7 @@ static void read_netdevs(const struct root *r, const struct names *routes, struc
 		read_link_type(r, d);
 }
 
-/* Lists the netdevs with an IPv4 default route in /proc/net/route. */
+/* Reads from /proc/net/route the names of the netdevs that have an IPv4 default route. */
 static void read_routes(const struct root *r, struct names *ret)
 {
 	auto_buf struct buf b;

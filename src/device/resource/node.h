@@ -3,10 +3,11 @@
 #define UNIRAIL_DEVICE_RESOURCE_NODE_H
 
 /*
- * Reads the devices of a node that a resource can hold into plain structs. Everything comes from
- * sysfs, /proc and /dev under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net,
- * sysfs-class-infiniband), so a recorded host can be read as well; only the RDMA mode comes from
- * netlink, and DDP profiles and the parameter enable_rdma come from devlink (struct node_fact).
+ * Reads into plain structs those devices of a node that can belong to a resource. Everything comes
+ * from sysfs, /proc and /dev under a root (Documentation/ABI/testing/sysfs-bus-pci,
+ * sysfs-class-net, sysfs-class-infiniband), so a recorded host can be read as well; only the RDMA
+ * mode comes from netlink, and DDP profiles and the parameter enable_rdma come from devlink (struct
+ * node_fact).
  *
  * Unlike device/inventory.h, it reads only attributes that a selector or a response needs (not the 256 GIDs of a port,
  * or settings of VFs), because a device plugin rescans nodes with 1,000 VFs.
@@ -51,13 +52,15 @@ struct node_device {
 	char vendor[5], product[5];
 	char driver[PCI_DRIVER_MAX]; /* "": none */
 	char pf[PCI_BDF_MAX];	     /* PF of a VF, parent of an auxiliary device; "": neither */
-	/* netdev of that PF, in switchdev mode its uplink; "": none in this namespace */
+	/* netdev of the device in `pf`, in switchdev mode the uplink netdev; "": none in this
+	 * namespace */
 	char pf_name[LINK_NAME_MAX];
 	int64_t index; /* VF number or SF number; -1: neither, or unknown */
 	bool is_pf;    /* the function can have VFs */
 	uint32_t num_vfs;
 	int numa; /* -1: unknown */
-	/* first netdev by name, without representors; "": none in this namespace */
+	/* the first of the device's netdevs in the order of their names; representors do not
+	 * count; "": none in this namespace */
 	char netdev[LINK_NAME_MAX];
 	/* "ether" or "infiniband"; a VF or SF without a netdev has the link type of the PF's
 	 * netdev; "": unknown */
@@ -89,7 +92,8 @@ struct node_device {
 
 struct node_gpu {
 	char bdf[PCI_BDF_MAX];
-	/* id in NVIDIA's device plugin, "GPU-7b1f0c8e-..."; "": unknown, or another vendor's */
+	/* id that NVIDIA's device plugin gives the GPU, "GPU-7b1f0c8e-..."; "": unknown, or a
+	 * GPU of another vendor */
 	char uuid[NODE_UUID_MAX];
 	int numa;
 	char *path;
@@ -103,8 +107,9 @@ struct node_devices {
 	/* functions sorted by address, then auxiliary and software devices sorted by name */
 	struct node_device *v;
 	size_t n;
-	/* display controllers except VGA (3D controllers); VGA controllers and accelerators only
-	 * of NVIDIA and AMD; no VFs; sorted by address */
+	/* display controllers that are not VGA (such as 3D controllers) of any vendor; VGA
+	 * controllers and processing accelerators only of NVIDIA and AMD; no VFs; sorted by
+	 * address */
 	struct node_gpu *gpus;
 	size_t n_gpus;
 	enum node_rdma_mode mode; /* set only by node_devices_observe(): netlink reports it */
@@ -137,7 +142,8 @@ bool node_device_wants_fact(const struct node_device *d);
 /* May block. */
 void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret);
 /* v: results of node_fact_read() in the order of the devices. A device without a result is not
- * changed, except that a device in a pod takes rdma_enabled from a PF with the same driver. */
+ * changed, except that a device in a pod takes rdma_enabled from its PF if both have the same
+ * driver. */
 void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n);
 /* Reads and sets the facts of all devices; may block. Without devlink in the kernel, none is set. */
 void node_devices_read_facts(struct node_devices *d);
@@ -163,19 +169,19 @@ const struct node_device *node_device_find(const struct node_devices *d, const c
 bool node_device_is_rdma(const struct node_device *d);
 
 /*
- * Finds the GPU of an id that a GPU device plugin reported to the kubelet: its PCI address, or NVIDIA's UUID; a suffix
- * "::N" (replica of a shared GPU) is ignored. NULL: no GPU of this node, or a part of a GPU (a MIG device has its own
- * UUID).
+ * Finds a GPU by the id that a GPU device plugin reported to the kubelet. The id is the GPU's PCI
+ * address or NVIDIA's UUID; a suffix "::N" (replica of a shared GPU) is ignored. NULL: no GPU of
+ * this node, or a part of a GPU (a MIG device has its own UUID).
  */
 const struct node_gpu *node_gpu_find(const struct node_devices *d, const char *id);
 /* Reads the line "GPU UUID:" of /proc/driver/nvidia/gpus/BDF/information. "": missing, or not known to the driver yet
  * ("GPU-????"). */
 void node_gpu_parse_uuid(struct span information, char ret[static NODE_UUID_MAX]);
 
-/* Distance of two devices, nearest first. NODE_SAME_SWITCH: below the same PCIe switch, or
- * directly below the same port (NCCL's path type PIX); NODE_SAME_TREE: same root port (PXB);
- * NODE_SAME_ROOT: same root complex (PHB); NODE_SAME_NUMA: same NUMA node; NODE_FAR: none of
- * these (SYS). */
+/* Distance between two devices; a smaller value is nearer. NODE_SAME_SWITCH: below the same PCIe
+ * switch, or directly below the same port (NCCL's path type PIX); NODE_SAME_TREE: same root port
+ * (PXB); NODE_SAME_ROOT: same root complex (PHB); NODE_SAME_NUMA: same NUMA node; NODE_FAR: none
+ * of these (SYS). */
 enum node_distance { NODE_SAME_SWITCH, NODE_SAME_TREE, NODE_SAME_ROOT, NODE_SAME_NUMA, NODE_FAR };
 enum node_distance node_distance(const char *path_a, int numa_a, const char *path_b, int numa_b);
 

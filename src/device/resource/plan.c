@@ -111,8 +111,8 @@ static enum plan_kind kind_of(const struct node_devices *node, const struct rail
 		return PLAN_VFS;
 	if (node->mode == NODE_RDMA_EXCLUSIVE)
 		return PLAN_PF;
-	/* no entry: of the selectors of configList only ifNames selects a single device, and
-	 * this PF has no netdev in this namespace */
+	/* A PF without a netdev in this namespace gets no entry: of the selectors of configList,
+	 * only ifNames selects a single device. */
 	return *r->pf->netdev ? PLAN_SHARED : PLAN_NONE;
 }
 

@@ -3,7 +3,8 @@
 #define UNIRAIL_DEVICE_RESOURCE_PLAN_H
 
 /*
- * Resources without any configuration, named by rail as configs/cluster names them:
+ * Resources of a node that has no configuration. Their names contain the number of the rail, as in
+ * configs/cluster:
  *
  *	spidernet.io/shared_rail0	an HCA without VFs, shared by at most 1,000 containers
  *	spidernet.io/sriov_rail0	the VFs of an Ethernet PF

@@ -16,7 +16,7 @@ struct candidate {
 	bool taken;
 };
 
-/* Ids of one PF or HCA, which have the same distance. */
+/* A rail: the ids of one PF or HCA, which all have the same distance to the GPUs. */
 struct rail_load {
 	const char *key;
 	enum node_distance distance; /* distance to the nearest GPU */

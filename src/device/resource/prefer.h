@@ -8,7 +8,7 @@
  * - the distance to the nearest GPU of the pod: the same PCIe switch, root port, root complex, NUMA
  *   node, none of these
  * - the rail (PF or HCA) from which the fewest ids were chosen for this container
- * - the rail with the smallest allocated part of its ids
+ * - the rail that has the smallest fraction of its ids allocated
  * - the order of ids
  */
 

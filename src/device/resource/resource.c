@@ -249,8 +249,8 @@ const struct resource *resource_find(const struct resources *s, const char *full
 
 /* --- ids --- */
 
-/* Returns rdmaHcaMax, or less, so that all HCAs of the resource together have at most
- * RESOURCE_HCA_MAX ids. */
+/* Returns the number of ids of one HCA (perDevice): rdmaHcaMax, or fewer if otherwise all HCAs
+ * of the resource together had more than RESOURCE_HCA_MAX ids. */
 static size_t ids_per_device(const struct resource *r)
 {
 	size_t all = RESOURCE_HCA_MAX / (r->n ? r->n : 1);

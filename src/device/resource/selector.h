@@ -10,8 +10,8 @@ enum { VERDICT_TEXT_MAX = 256 };
 
 struct verdict {
 	bool matches;
-	/* the first selector that does not match, such as "vendors"; "": a condition that is not
-	 * a selector is not met */
+	/* the key of the first selector that does not match, such as "vendors"; "": the device
+	 * matches, or the unmet condition is not a selector */
 	const char *key;
 	char text[VERDICT_TEXT_MAX]; /* "vendors requires 8086, the device has 15b3" */
 };
@@ -22,7 +22,7 @@ struct verdict {
  * does not use the device, and the device is not a PF with VFs. For configList: the device has an
  * RDMA device with uverbs. Then the selectors in the original's order. If there are several
  * selector objects, the first one that matches counts: *which (may be NULL) is its index; if none
- * matches, the text describes the one that meets most conditions.
+ * matches, the text is about the selector object of which the device meets the most conditions.
  */
 void resource_consider(const struct resource_conf *c, const struct node_device *d,
 		       struct verdict *v, size_t *which);

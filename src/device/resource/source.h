@@ -12,18 +12,19 @@
 #include "device/resource/config.h"
 
 /*
- * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be
- * read adds a message and is counted in c->n_invalid; the others are read. With `optional` a source
- * that does not exist is skipped. Returns how many documents were read.
+ * Appends each source to c; `node` NULL or "": does not search for a file with the node's name. A
+ * source that cannot be read adds a message and is counted in c->n_invalid; the others are read.
+ * With `optional` a source that does not exist is skipped. Returns how many documents were read.
  */
 size_t resource_sources_read(const struct root *r, const char *const *paths, size_t n,
 			     const char *node, bool optional, const struct resource_defaults *d,
 			     struct resource_config *c, struct resource_messages *messages);
 
 /*
- * The command line of an original, under its own name: `k8s-rdma-shared-dp` and `sriovdp`. Go's
- * flags: -x, --x, -x=v, -x v, a bool without value; "--" ends the flags. sriovdp also accepts the
- * flags of its image's entry point (--log-dir, --log-level).
+ * The command line of an original plugin, which unirail accepts if it is called as
+ * `k8s-rdma-shared-dp` or `sriovdp`. Go's flags: -x, --x, -x=v, -x v, a bool without value; "--"
+ * ends the flags. sriovdp also accepts the flags of its image's entry point (--log-dir,
+ * --log-level).
  */
 struct resource_flags {
 	const char *config_file;

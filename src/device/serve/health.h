@@ -88,8 +88,8 @@ int64_t health_parse_pci_errors(struct span text);
  */
 bool health_judge(struct health *h, struct node_devices *node, const struct health_state *state,
 		  int64_t now);
-/* Returns the time at which the result of health_judge() may change even without an event, so
- * that it must be called again; -1: never. */
+/* Returns the time (monotonic ms) at which the result of health_judge() may change even without
+ * an event, so that it must be called again; -1: never. */
 int64_t health_due(const struct health *h);
 
 #endif

@@ -37,8 +37,8 @@ struct pod_gpus {
 
 void pod_gpus_done(struct pod_gpus *g);
 
-/* Evaluates one list. Sets *ids to the ids of the GPUs, borrowed from `l`; the caller frees the array. Returns their
- * number; 0: the pod is unknown. */
+/* Evaluates one list. Sets *ids to the ids of the pod's GPUs, borrowed from `l`; the caller
+ * frees the array. Returns the number of ids; 0: the pod is unknown. */
 size_t pod_gpus_choose(struct pod_gpus *g, const struct podres_list *l,
 		       const struct node_devices *node, const char *resource, const char ***ids);
 

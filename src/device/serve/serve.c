@@ -34,8 +34,8 @@ enum {
 	/* delay after a change of the configuration, because the files of a ConfigMap change one
 	 * after the other */
 	CONFIG_SETTLE_MS = 50,
-	/* interval for states without events: PCIe errors, ports of HCAs that the module
-	 * port_events does not open */
+	/* interval at which states are read whose changes cause no events: PCIe errors, ports of
+	 * HCAs that the module port_events does not open */
 	POLL_MS = 5000,
 	/* timeout of the request for the kubelet's list of pods; short, because the kubelet
 	 * admits no other pod while it waits for the answer to GetPreferredAllocation */
@@ -345,8 +345,8 @@ static void write_cdi(struct served *v, const struct resource *r)
 
 	if (v->cdi && strcmp(v->cdi, path) != 0)
 		remove_cdi(v);
-	/* so that remove_cdi() also removes the file of an earlier process, whose devices may no
-	 * longer exist */
+	/* Sets the path even if this process has not written the file, so that remove_cdi() also
+	 * removes the file of an earlier process, whose devices may no longer exist. */
 	if (!v->cdi)
 		v->cdi = xstrdup(path);
 	buf_init(&b, CDI_MAX);

@@ -3,14 +3,14 @@
 #define UNIRAIL_DEVICE_SERVE_SERVE_H
 
 /*
- * The device plugins of a node: advertise to the kubelet the resources of the node's configurations
- * or, without a configuration, the resources named by rail (device/resource/plan.h). Configurations
- * and devices are read again when a device is added or removed, a configuration changes, and at the
- * shortest periodicUpdateInterval; when a link changes its state, only the health is judged again.
- * An unchanged resource keeps its registration; new resources are registered, removed ones stopped.
- * An error in one resource is one line in the log and does not affect the others. While a document
- * is invalid (it is missing, not JSON, or not a configuration), the whole previous configuration
- * stays in force, and an error is logged.
+ * The device plugins of a node. They advertise to the kubelet the resources of the node's
+ * configurations or, without a configuration, the resources named by rail (device/resource/plan.h).
+ * Configurations and devices are read again when a device is added or removed, a configuration
+ * changes, and at the shortest periodicUpdateInterval; when a link changes its state, only the
+ * health is judged again. An unchanged resource keeps its registration; new resources are
+ * registered, removed ones stopped. An error in one resource is one line in the log and does not
+ * affect the others. While a document is invalid (it is missing, not JSON, or not a configuration),
+ * the whole previous configuration stays in force, and an error is logged.
  *
  * A device that was in a pod at the last scan is read again before its Allocate is answered: the
  * kubelet may give it to the next pod before the events of its return have been handled, and the
@@ -43,12 +43,12 @@ struct device_serve_conf {
 	/* For use_cdi: path of unirail on the host, and the memlock limit that the hook `unirail
 	 * memlock-hook` sets; path NULL: no hook. */
 	const char *hook_path, *hook_memlock;
-	/* The kubelet's PodResources socket, for the GPUs of a pod (device/serve/pod_gpus.h); NULL: not
-	 * requested. */
+	/* The kubelet's PodResources socket, for the GPUs of a pod (device/serve/pod_gpus.h);
+	 * NULL: the list of pods is not requested. */
 	const char *podres;
 	struct device_plugins_conf plugins;
-	/* Reports a message for an administrator (health, refusals, errors), which is logged as well; resource may be
-	 * NULL. May be NULL. */
+	/* Reports a message for an administrator (health, refusals, errors), which is logged as
+	 * well. `resource` may be NULL, and so may `event` itself. */
 	void (*event)(void *arg, bool is_warning, const char *reason, const char *resource,
 		      const char *text);
 	/* The resources that device_serve_names() returns have changed. May be NULL. */
@@ -73,9 +73,9 @@ void device_serve_reload(struct device_serve *s);
  * Returns their number. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
-/* Calls `each` for each RDMA device behind an id of a resource; behind an id of resourceList only
- * if the matching selector has isRdma. only_shared: skips ids of resourceList. The names are
- * borrowed until the loop waits again. */
+/* Calls `each` for each RDMA device that an id of a resource stands for; for an id of
+ * resourceList only if the matching selector has isRdma. only_shared: skips ids of resourceList.
+ * The names are borrowed until the loop waits again. */
 void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
 		       bool only_shared, void (*each)(void *arg, const char *device), void *arg);
 

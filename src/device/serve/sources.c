@@ -42,7 +42,8 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
 }
 
-/* Returns the PF of a PCI address; NULL: not on this node, or not a PF. Functions are sorted by address; auxiliary and software
+/* Returns the PF that has the reporter's PCI address; NULL: the node has no function with this
+ * address, or the function is not a PF. Functions are sorted by address; auxiliary and software
  * devices follow. */
 static const struct node_device *find_pf(const struct node_devices *node,
 					 const struct devlink_reporter *p)
@@ -180,7 +181,8 @@ static void on_list(void *arg, int status, struct span out, const struct err *e)
 	bool is_failed = e || (status != LIST_OK && status != LIST_NONE);
 	auto_free char *text = span_dup(out);
 
-	/* after a timeout the child is kept until on_ended(): it was killed, but has not ended */
+	/* after a timeout, s->child stays set until on_ended(): the child was killed, but has
+	 * not ended */
 	if (!e || e->code != -ETIMEDOUT)
 		s->child = NULL;
 	if (is_failed && !s->is_reading_failed)

@@ -8,7 +8,8 @@
 
 #include "base/alloc.h"
 
-/* Reads the directory of CNI configurations, and writes the generated file. */
+/* The functions of this part read the directory of CNI configurations and write the generated
+ * file. */
 
 enum { CONF_MAX = 1 << 20, FILES_MAX = 256 };
 
@@ -248,7 +249,7 @@ int cni_config_check_name(const char *name, struct err *e)
 	return 0;
 }
 
-/* Decides on the content of the generated file. Pure. */
+/* The functions from here on are pure: they decide the content of the generated file. */
 
 enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
 
@@ -306,7 +307,7 @@ static struct wrapped find_network(const struct cni_config_files *l)
 /* --- text of the generated file --- */
 
 /* Returns the cniVersion of the wrapped configuration (without one: of Multus' configuration) if
- * it is one of known[], the versions from 0.3.0 on, the first with lists of plugins; otherwise
+ * it is in known[], which begins with 0.3.0, the first version with lists of plugins; otherwise
  * 0.3.1. */
 static const char *version_of(const struct wrapped *w)
 {
@@ -536,9 +537,9 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 	else if (p->multus)
 		buf_printf(
 			b,
-			", which is Multus', not '%s': pods get rails from unirail only if the "
-			"program 'multus' is a link to unirail; remove that file and the DaemonSet "
-			"that writes it",
+			", which is a Multus configuration, instead of '%s': pods get rails from "
+			"unirail only if the program 'multus' is a link to unirail; remove that "
+			"file and the DaemonSet that writes it",
 			name);
 	else
 		buf_printf(b,

@@ -88,8 +88,9 @@ struct cni_config_plan {
 	bool written;	 /* a user's configuration of unirail-cni exists, and another file is used
 	                   */
 	struct buf text; /* required content of the generated file; empty: none is generated */
-	bool write;	 /* the content differs and has to be written */
-	bool remove;	 /* the file exists and has to be removed */
+	/* the generated file does not exist or differs from `text`, and has to be written */
+	bool write;
+	bool remove; /* the generated file exists and has to be removed */
 };
 
 /*

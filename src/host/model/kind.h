@@ -156,7 +156,7 @@ struct host_kind {
 		*env;
 	const char *env_name; /* the variable of the section's NAME ("INTERFACE"); NULL: none */
 	size_t size;	      /* size of the kind's struct, which begins with struct host_want */
-	/* Defaults before keys are read; may be NULL. */
+	/* Sets the defaults in the kind's struct before keys are read; may be NULL. */
 	void (*init)(void *want);
 	/* Validates one section. Pure: does not read the host. Errors are of kind ERR_CONF and need
 	 * not name the origin. */
@@ -167,7 +167,8 @@ struct host_kind {
 	void (*forget)(void *found);
 	int (*decide)(const struct host_wants *w, const void *found, struct host_plan *p,
 		      struct err *e);
-	/* Carries out verbs other than those of the model; NULL: the kind has none. Idempotent. */
+	/* Carries out all verbs of the kind except file, link and attr (model/step.h); NULL: the
+	 * kind has no others. Idempotent. */
 	int (*act)(struct host *h, const struct host_op *op, struct err *e);
 	/*
 	 * Returns 1 if the host is in the state that `op` produces, or in an intermediate state; 0

@@ -123,7 +123,8 @@ void host_file_done(struct host_file *f);
 struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
 				 const struct host_file *found, const char *text,
 				 unsigned int mode);
-/* Like host_plan_file(), for a symbolic link; found and target may be NULL: no link. */
+/* Like host_plan_file(), for a symbolic link. found: observed target, NULL: the link does not
+ * exist; target: requested target, NULL: removes the link. */
 struct host_step *host_plan_link(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *target);
 /* Like host_plan_file(), for a file of /sys or /proc; found must not be NULL. */

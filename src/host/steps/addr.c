@@ -28,7 +28,8 @@ static const struct opt keys[] = {
 	 "IPv6 address by DHCP, at the next start of the program that owns the interface",
 	 OFFSET(dhcp6), 0, 0},
 	{"policy-route", 0, OPT_FLAG, NULL,
-	 "use the gateway only for packets from this address, by a separate table and a rule",
+	 "use the gateway only for packets from the interface's address, by a separate table and "
+	 "a rule",
 	 OFFSET(policy_route), 0, 0},
 	{"table", 0, OPT_INT, "N",
 	 "routing table of policy-route; 0: the first free one from 151 on", OFFSET(table), 0,
@@ -44,7 +45,7 @@ static const struct opt keys[] = {
 	 "make the interface a bond of these ports; a bond that does not exist is created",
 	 OFFSET(bond_ports), 0, 0},
 	{"bond-mode", 0, OPT_CHOICE, "802.3ad|active-backup|balance-xor",
-	 "how the bond uses its ports (802.3ad)", OFFSET(bond_mode), 0, 0},
+	 "how the bond uses its ports (default: 802.3ad)", OFFSET(bond_mode), 0, 0},
 	{"mode", 0, OPT_CHOICE, "set|clean",
 	 "clean: remove addresses, their routes and rules, and the files for the next boot",
 	 OFFSET(mode), 0, 0},

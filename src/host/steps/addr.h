@@ -5,14 +5,15 @@
 /*
  * Addresses, gateways, MTU, policy routing and the RDMA route of an interface, as the script
  * setNicAddr.sh sets them: now by netlink, and for the next boot in a file of the interface's
- * owner, which is netplan, NetworkManager or systemd-networkd. Only unirail's own files are written
- * or removed, and those of the script: its netplan file, which has the same name, and its
- * dispatcher files. Of other interfaces, only the ports of a bond are changed.
+ * owner, which is netplan, NetworkManager or systemd-networkd. Only files of unirail and of the
+ * script are written or removed; the script's files are its netplan file, whose name unirail's
+ * netplan file has too, and its dispatcher files. Of other interfaces, only the ports of a bond are
+ * changed.
  *
  * Differences from the script, each of which corrects a bug: a second run changes nothing; the rule
  * has an explicit priority (32765, which the kernel would choose for a first rule, else the next
  * lower free one; the script's rule instead got a priority below 2000 if setRdmaRule.sh had added
- * its rule at 2000 before); IPv6 has policy routing as well; IPoIB is of type infiniband; mixed
+ * its rule at 2000 before); IPv6 has policy routing as well; the NetworkManager file of an IPoIB interface has type infiniband; mixed
  * DHCP and static addresses give valid files.
  */
 
@@ -99,9 +100,10 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
-/* Adds steps that write the file of the interface's owner and remove those of other programs.
- * `persist` is auto, the name of an owner, or none. -ENOENT: the interface uses DHCP, but no file
- * is written, because it has no owner or because `persist` is none. */
+/* Adds steps that write unirail's file for the interface's owner, and remove unirail's files for
+ * other owners and the script's dispatcher files. `persist` is auto, the name of an owner, or
+ * none. -ENOENT: the interface uses DHCP, but no file is written, because it has no owner or
+ * because `persist` is none. */
 int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			 const struct host_addr_if *found, struct host_plan *p, struct err *e);
 /* Adds steps that remove the files of every owner, also those of a bond's ports. */

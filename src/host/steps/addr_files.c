@@ -423,8 +423,8 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 		if (a->bond.n)
 			netdev = host_addr_netdev(a);
 	}
-	/* Writes the owner's files, and removes those of other owners and the script's
-	 * dispatcher files, which would configure the interface a second time. */
+	/* Adds steps that write the owner's files, and that remove the files of other owners and
+	 * the script's dispatcher files, which would configure the interface a second time. */
 	for (size_t i = 0; i < HOST_ADDR_FILES; i++)
 		if (host_plan_file(p, "addr", a->dev, &found->files[i],
 				   i == which		   ? text

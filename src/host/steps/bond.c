@@ -115,8 +115,8 @@ static int plan_mode(const struct host_net *n, const struct link *l, const struc
 	if (has_ports(n, l) || link_is_up(l))
 		return err_kind(
 			e, ERR_CONF, -EBUSY,
-			"bond '%s' has mode %s, which can change to %s only while the bond is down and "
-			"without ports: 'ip link del %s' first",
+			"bond '%s' has mode %s, which can change to %s only while the bond is "
+			"down and without ports: run 'ip link del %s' first",
 			l->name, mode_name(l->bond_mode), b->mode, l->name);
 	s = host_plan_add(p, "addr", l->name);
 	host_step_text(s, now, want);
@@ -147,8 +147,8 @@ static int check_port(const struct host_net *n, const struct link *port, const s
 		if (n->addrs[i].index == port->index && !ip_is_link_local(&n->addrs[i].net.ip))
 			return err_kind(
 				e, ERR_CONF, -EBUSY,
-				"interface '%s' has address %s, which a port of a bond cannot use: "
-				"'unirail host addr %s --mode clean' first",
+				"interface '%s' has address %s, which a port of a bond cannot "
+				"use: run 'unirail host addr %s --mode clean' first",
 				port->name, ipnet_str(&n->addrs[i].net, text), port->name);
 	return 0;
 }
@@ -253,8 +253,8 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 	return nl_batch_commit(w, b, e);
 }
 
-/* Sets up a port that could not join: act_join() sets a port down first, and the kernel sets it up
- * only when it joins. */
+/* Brings up the link of a port that could not join the bond. act_join() brings the link down
+ * before, and the kernel brings it up only if the port joins. */
 static void set_up_again(struct nl_wire *w, const struct link *port)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

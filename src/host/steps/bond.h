@@ -7,7 +7,8 @@
  * bond is created if it does not exist, its ports join it, and the files of the interface's owner
  * describe the bond and its ports. A port must have no address of its own, except link-local ones.
  * Verbs: bond-add (dev, mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port,
- * bond), bond-leave (dev: the port, bond, up: whether the port is set up or down).
+ * bond), bond-leave (dev: the port, bond, up: "yes" if the port's link has the state up afterwards,
+ * "no" if it has the state down).
  */
 
 #include "host/steps/netop.h"

@@ -31,7 +31,9 @@ static const struct opt keys[] = {
 	 0},
 	{"gpu", 0, OPT_CHOICE, TYPES, "link type of NICs below a PCIe switch with a GPU",
 	 offsetof(struct link_want, gpu), 0, 0},
-	{"other", 0, OPT_CHOICE, TYPES, "link type of the other NICs",
+	{"other", 0, OPT_CHOICE, TYPES,
+	 "link type of the NICs that are not below a PCIe switch "
+	 "with a GPU",
 	 offsetof(struct link_want, other), 0, 0},
 	{"nics", 0, OPT_STR, "NAME,...",
 	 "only these NICs: interfaces, RDMA devices or PCI addresses",
@@ -42,8 +44,8 @@ static const char *const env[] = {"RDMA_MODE", "GPU_RDMA_MODE", "OTHER_RDMA_MODE
 
 struct card {
 	struct host_nic nic;
-	/* interface by which the firmware is read: "fwctl", "mlxconfig", "mstconfig"; NULL: it
-	 * cannot be read */
+	/* what reads the firmware: "fwctl" (of the kernel), "mlxconfig" or "mstconfig"
+	 * (programs); NULL: the firmware cannot be read */
 	const char *via;
 	char reason[256]; /* reason why the firmware cannot be read */
 	/* type of each port after the next reset, enum fwctl_link_type; 0: the port does not
@@ -64,7 +66,8 @@ static int check(void *want, struct err *e)
 
 	if (w->all && (w->gpu || w->other))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"all excludes gpu and other: give either all, or gpu and other");
+				"key 'all' excludes the keys 'gpu' and 'other': set 'all' alone, "
+				"or one or both of 'gpu' and 'other'");
 	if (!w->all && !w->gpu && !w->other)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"no link type: set all, or gpu, or other, to infiniband or roce");

@@ -37,8 +37,8 @@ struct modules_want {
 
 static const struct opt modules_keys[] = {
 	{"load", 0, OPT_STR, "NAME,...",
-	 "modules to load now and at boot (ib_umad and rdma_ucm; with InfiniBand also ib_ipoib; "
-	 "with NVIDIA's GPU driver also nvidia_peermem)",
+	 "modules to load now and at boot (default on a host with RDMA NICs: ib_umad and "
+	 "rdma_ucm; with InfiniBand also ib_ipoib; with NVIDIA's GPU driver also nvidia_peermem)",
 	 offsetof(struct modules_want, load), 0, 0},
 	{0},
 };

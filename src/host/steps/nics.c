@@ -18,7 +18,8 @@ enum { CLASS_NETWORK = 0x02, CLASS_DISPLAY = 0x03 };
 
 bool host_is_gpu(const struct pci_dev *d)
 {
-	/* 0x0300 VGA, 0x0302 3D; 0x1200 processing accelerator (AMD) */
+	/* class 0x03: VGA and 3D controllers of both vendors; class 0x1200: processing
+	 * accelerators of AMD */
 	return (d->class >> 16 == CLASS_DISPLAY &&
 		(d->vendor == PCI_VENDOR_NVIDIA || d->vendor == PCI_VENDOR_AMD)) ||
 	       (d->class >> 8 == 0x1200 && d->vendor == PCI_VENDOR_AMD);
@@ -231,7 +232,8 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads until the program has closed its output. Output that does not fit is dropped. */
+/* Reads until the program has closed its output or timeout_ms have passed (-ETIMEDOUT). Drops
+ * output that does not fit into `out`. */
 static int collect(int fd, struct buf *out, int timeout_ms)
 {
 	int64_t end = now_ms() + timeout_ms;

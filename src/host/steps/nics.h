@@ -15,7 +15,7 @@ enum { HOST_VENDOR_MELLANOX = 0x15b3 };
 
 struct host_nic {
 	struct pci_dev pci;
-	/* "": none in the host's network namespace */
+	/* "": the NIC has no interface, or no RDMA device, in the host's network namespace */
 	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
 	/* link layer of port 1 is InfiniBand; without an RDMA device: PCI class is 0x0207 */
 	bool infiniband;
@@ -41,9 +41,9 @@ bool host_is_gpu(const struct pci_dev *d);
 
 /*
  * Runs a program of the host below h->root (by chroot, unless h->root is "/") and collects stdout
- * and stderr. The program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit
- * status; -ENOENT: the host has no such program; -ETIMEDOUT: it was killed after timeout_ms;
- * -EINTR: a signal ended it. Only with h->kernel.
+ * and stderr. The function searches for the program in /usr/sbin, /usr/bin, /sbin and /bin. Returns
+ * the exit status; -ENOENT: the host has no such program; -ETIMEDOUT: it was killed after
+ * timeout_ms; -EINTR: a signal ended it. Only with h->kernel.
  */
 int host_run(struct host *h, char *const argv[], struct buf *out, int timeout_ms, struct err *e);
 /* Returns whether the host has the program. */

@@ -225,7 +225,7 @@ static const struct opt pci_keys[] = {
 	{"relaxed-ordering", 0, OPT_CHOICE, "on|off", "relaxed ordering of the NIC's writes",
 	 offsetof(struct pci_want, relaxed), 0, 0},
 	{"nics", 0, OPT_STR, "NAME,...",
-	 "the NICs: interfaces, RDMA devices or PCI addresses (all RDMA PFs)",
+	 "the NICs: interfaces, RDMA devices or PCI addresses (default: all RDMA PFs)",
 	 offsetof(struct pci_want, nics), 0, 0},
 	{0},
 };

@@ -53,14 +53,25 @@ static const struct opt keys[] = {
 	{"storage-priority", 0, OPT_INT, "N",
 	 "priority of RDMA traffic for NICs that are not below a PCIe switch with a GPU",
 	 AT(storage_priority), 0, 7},
-	{"storage-cnp-priority", 0, OPT_INT, "N", "cnp-priority for the NICs of storage-priority",
+	{"storage-cnp-priority", 0, OPT_INT, "N",
+	 "priority of congestion notifications on the "
+	 "NICs that storage-priority applies to "
+	 "(cnp-priority)",
 	 AT(storage_cnp_priority), 0, 7},
-	{"storage-dscp", 0, OPT_INT, "DSCP", "dscp for the NICs of storage-priority",
+	{"storage-dscp", 0, OPT_INT, "DSCP",
+	 "DSCP of RDMA traffic on the NICs that "
+	 "storage-priority applies to (8 times "
+	 "storage-priority)",
 	 AT(storage_dscp), 0, 63},
-	{"storage-cnp-dscp", 0, OPT_INT, "DSCP", "cnp-dscp for the NICs of storage-priority",
+	{"storage-cnp-dscp", 0, OPT_INT, "DSCP",
+	 "DSCP of congestion notifications on the NICs "
+	 "that storage-priority applies to (8 times "
+	 "their priority)",
 	 AT(storage_cnp_dscp), 0, 63},
 	{"nics", 0, OPT_STR, "NAME,...",
-	 "the NICs: interfaces, RDMA devices or PCI addresses (all with RoCE)", AT(nics), 0, 0},
+	 "interfaces, RDMA devices or PCI addresses of the NICs to configure (default: all NICs "
+	 "with RoCE)",
+	 AT(nics), 0, 0},
 	{"trust", 0, OPT_CHOICE, "dscp|pcp", "field that decides a packet's priority (dscp)",
 	 AT(trust), 0, 0},
 	{"cable-length", 0, OPT_INT, "METRES", "length of the cable, for the size of PFC's buffers",
@@ -324,9 +335,9 @@ static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 }
 
 /* Sets *ret to the netlink connection for DCB. On a running host it is the kernel's; for a snapshot
- * it replays the messages in dcb.nl, which are in the order of PCI addresses, and the caller closes
- * it (*own). *ret is NULL for a snapshot without dcb.nl and for a host that does not run: no port
- * has DCB then. */
+ * it replays the messages in dcb.nl, which are in the order of PCI addresses, and the caller
+ * closes the connection by closing *own. *ret is NULL for a snapshot without dcb.nl and for a
+ * host that does not run: no port has DCB then. */
 static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, struct err *e)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/dcb.nl", h->dir ? h->dir : "");

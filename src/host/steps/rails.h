@@ -5,10 +5,11 @@
 /*
  * All rails of all nodes from one plan. A cluster network is divided into one network per rail
  * (`rail-prefix`), and each of these into one per node (`node-prefix`). On rail i, node n has
- * network n of rail network first-rail + i, all counted from 0: its first host address is the
- * gateway, its second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the
- * same layout). Each rail of this node is configured as by `unirail host addr` with policy-route.
- * With the key `pools` the SpiderIPPools of all nodes are printed instead.
+ * network n of rail network first-rail + i, all counted from 0: the first host address of network n
+ * is the gateway, the second belongs to the node, and the rest are for pods
+ * (configs/cluster/roce-sriov.yaml has the same layout). Each rail of this node is configured as by
+ * `unirail host addr` with policy-route. With the key `pools` the SpiderIPPools of all nodes are
+ * printed instead.
  */
 
 #include "host/steps/addr.h"

@@ -31,8 +31,8 @@ static int check(void *want, struct err *e)
 
 /* --- state of the RDMA subsystem --- */
 
-/* Counts the other network namespaces that have processes, and writes one process of each, such as
- * "pid 4711 (pause)", for at most NAMES_MAX namespaces. */
+/* Counts the other network namespaces that have processes, and writes to f->users one process of
+ * each, such as "pid 4711 (pause)", for at most NAMES_MAX namespaces. */
 static void list_namespaces(const struct host *h, struct host_rdma_mode_found *f)
 {
 	auto_free char *self = host_link_read(h, "/proc/1/ns/net"), **seen = NULL;

@@ -3,9 +3,10 @@
 #define UNIRAIL_HOST_STEPS_RDMA_MODE_H
 
 /*
- * The mode of the RDMA subsystem. It is set now by netlink, which the kernel allows only while no
- * other network namespace exists, and for the next boot by an option of ib_core. Guides append this
- * option with `echo >>`, so that each run adds another line; this kind replaces the whole file.
+ * The mode of the RDMA subsystem. This kind sets the mode at once by netlink, which the kernel
+ * allows only while no other network namespace exists, and for the next boot by an option of
+ * ib_core. Guides append this option with `echo >>`, so that each run adds another line; this kind
+ * replaces the whole file.
  */
 
 #include "host/model/kind.h"

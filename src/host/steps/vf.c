@@ -46,8 +46,10 @@ static const struct opt keys[] = {
 	 "(default, if no key selects PFs: the section's name)",
 	 AT(pf_names), 0, 0},
 	{"root-devices", 0, OPT_STR, "BDF,...", "PFs by PCI address", AT(root_devices), 0, 0},
-	{"vendor", 0, OPT_STR, "HEX", "only PFs of this vendor: 15b3", AT(vendor), 0, 0},
-	{"device", 0, OPT_STR, "HEX", "only PFs of this device id: 1021", AT(device), 0, 0},
+	{"vendor", 0, OPT_STR, "HEX", "only PFs with this PCI vendor id, for instance 15b3",
+	 AT(vendor), 0, 0},
+	{"device", 0, OPT_STR, "HEX", "only PFs with this PCI device id, for instance 1021",
+	 AT(device), 0, 0},
 	{"link-type", 0, OPT_CHOICE, "eth|ib", "only PFs with this link layer", AT(link_type), 0,
 	 0},
 	{"driver", 0, OPT_CHOICE, "netdevice|vfio-pci", "driver of the VFs (netdevice)", AT(driver),
@@ -58,7 +60,8 @@ static const struct opt keys[] = {
 	 "MACs and GUIDs derived from this machine (stable), or as the driver makes them",
 	 AT(identity), 0, 0},
 	{"is-rdma", 0, OPT_FLAG, NULL,
-	 "report VFs without an RDMA device; not with driver vfio-pci", AT(rdma), 0, 0},
+	 "report VFs that have no RDMA device; cannot be combined with driver vfio-pci", AT(rdma),
+	 0, 0},
 	{"eswitch-mode", 0, OPT_CHOICE, "legacy|switchdev", "mode of the PF's embedded switch",
 	 AT(eswitch), 0, 0},
 	{0},
@@ -256,8 +259,8 @@ static bool is_ipoib(struct host *h, const char *netdev)
 	return type && !strcmp(type, "32"); /* ARPHRD_INFINIBAND */
 }
 
-/* Sets vf->pod if the VF is in another namespace (exclusive mode, moved interface): it has a kernel
- * driver, but no RDMA device in the host's namespace, and no interface or only an IPoIB
+/* Sets vf->pod if the VF seems to be in use in another network namespace: the VF has a kernel
+ * driver, but in the host's namespace no RDMA device, and no interface or only an IPoIB
  * interface. */
 static void is_away(struct host *h, struct vf *vf)
 {
@@ -1057,8 +1060,8 @@ static int eswitch_in_effect(const char *pf, const char *mode)
 	return mode && !strcmp(mode, eswitch_mode_name(now));
 }
 
-/* Returns whether the operation is in effect. A number of 0 VFs counts as in effect, since the
- * number is first set to 0, then to the new value. */
+/* Returns whether the operation is in effect. The operation "number" also counts as in effect
+ * while the PF has 0 VFs, since it first sets the number to 0, then to the new value. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *pf = host_op_get(op, "pf"), *n = host_op_get(op, "n");

@@ -161,7 +161,8 @@ int hostlocal_records(struct hostlocal *h, struct err *e)
 			continue;
 		}
 		r = hostlocal_scan(h, &ip, &rec, e);
-		/* A file named by an address marks it as allocated, whatever the file is. */
+		/* A file whose name is an address marks the address as allocated, even if the
+		 * file is not a record. */
 		if (is_no_record(r))
 			rec = (struct hostlocal_record){ip, xstrdup(""), NULL};
 		else if (r < 0)

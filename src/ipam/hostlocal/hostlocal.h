@@ -99,7 +99,7 @@ int hostlocal_scan(const struct hostlocal *h, const struct ipaddr *a, struct hos
 void hostlocal_record_done(struct hostlocal_record *r);
 int hostlocal_free(struct hostlocal *h, const struct ipaddr *a, struct err *e);
 /* Releases all addresses of the owner; if it has none, those recorded under its container id
- * without an interface. Returns the number. */
+ * without an interface. Returns the number of released addresses. */
 int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *owner, struct err *e);
 
 #endif

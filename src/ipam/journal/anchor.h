@@ -54,8 +54,9 @@ struct journal_anchor {
 int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, bool read_only,
 		struct err *e);
 void anchor_close(struct journal_anchor *a);
-/* Records that the journal is durable up to `now`; creates the file if needed. A failure is not
- * reported, because the earlier anchor stays valid as a lower bound. */
+/* Records that the journal is durable up to the line that the mark `now` describes; creates the
+ * anchor file if needed. A failure is not reported, because the earlier anchor stays valid as a
+ * lower bound. */
 void anchor_set(struct journal_anchor *a, const struct root *r, const char *journal,
 		const struct anchor_mark *now);
 /* Writes and syncs `next`, the mark of the new file (checksum of its first line, and its

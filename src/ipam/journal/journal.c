@@ -142,7 +142,7 @@ static int check_anchor(const struct journal *j, struct err *e)
 }
 
 /* Returns whether a crash may have left this damaged line: it is the last line of the file, and
- * has no newline or contains zeros. */
+ * has no newline or contains zero bytes. */
 static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
 {
 	return is_last && (!has_newline || memchr(line, '\0', n));
@@ -283,8 +283,8 @@ static uint64_t random_id(void)
 	return id;
 }
 
-/* Allocates `n` bytes at offset `at` without changing the file's length. 0: also if the file system
- * cannot do this. */
+/* Allocates `n` bytes at offset `at` without changing the file's length. Returns -ENOSPC or
+ * -EDQUOT, otherwise 0, even if the file system cannot do this. */
 static int keep_room(int fd, int64_t at, int64_t n)
 {
 	int r;
@@ -488,7 +488,7 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 		err_default_kind(e, ERR_IO);
 		return r;
 	}
-	/* The table is updated by the same text that a restart would read. */
+	/* Applies to the table the same text that a restart would read. */
 	text = buf_take(&b);
 	VEC_PUSH(j->texts, j->n_texts) = text;
 	return line_apply(text, strlen(text) - 1, &j->leases, e);

@@ -36,7 +36,7 @@ struct lease {
 struct lease_table {
 	struct lease *v; /* in the order in which the addresses were first added */
 	size_t n, cap;
-	uint32_t *slots; /* index in v + 1; 0: empty */
+	uint32_t *slots; /* index of the lease in v, plus 1; 0: empty slot */
 	size_t n_slots;
 };
 
@@ -59,7 +59,7 @@ bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms);
 
 /* --- lines of the journal; journal.h has the format --- */
 
-/* Writes leases to one line; omits keys that are already set by the previous lease. */
+/* Writes leases to one line; omits each key whose value is the same as in the previous lease. */
 struct line_writer {
 	struct buf *b;
 	size_t start;
@@ -78,8 +78,9 @@ enum { LINE_SUM_MAX = 18 };
 bool line_is_whole(const char *line, size_t n);
 /* Returns the checksum at the end of a line that line_is_whole() accepts. */
 uint64_t line_sum(const char *line, size_t n);
-/* Applies a complete line to the table. The line is modified (its strings are terminated in place)
- * and must live as long as the table. -EPROTO: a word of a later release. */
+/* Applies a complete line to the table. The line is modified (its strings are terminated in
+ * place) and must live as long as the table. -EPROTO: this release does not know a word or value
+ * of the line. */
 int line_apply(char *line, size_t n, struct lease_table *t, struct err *e);
 /* Sets *ret to all addresses that are readable in a damaged line (for repair); returns how many. */
 size_t line_salvage(const char *line, size_t n, struct ipnet **ret);

@@ -254,7 +254,8 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
  */
 struct subnet {
 	const struct ipnet *net;
-	/* parent: index of a subnet, SIZE_MAX: none contains this one; others: indices of pools */
+	/* parent: index of the smallest subnet that contains this one, SIZE_MAX: none; oldest,
+	 * outside, inside: indices of pools */
 	size_t parent, oldest, outside, inside;
 };
 
@@ -268,8 +269,8 @@ static int by_subnet(const void *a, const void *b)
 	return r ? r : by_age(x, y);
 }
 
-/* Sets the parent of v[k], an earlier element of v, and computes `outside` of v[k] from the
- * parent; `none` if v[k] has no parent. */
+/* Finds the parent of v[k] among the elements before it, and computes `outside` of v[k] from the
+ * parent; if v[k] has no parent, `outside` becomes `none`. */
 static void nest(struct subnet *v, size_t k, size_t none)
 {
 	size_t p = k ? k - 1 : SIZE_MAX;
@@ -640,7 +641,7 @@ int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct er
 {
 	if (!t->place || num_duration_ms(span_of(t->text), max, ret) == 0)
 		return 0;
-	return pool_wrong(t, e, "'%s' is not a time from 0s to %lldh (60s, 10m)", t->text,
+	return pool_wrong(t, e, "'%s' is not a time from 0s to %lldh (such as 60s or 10m)", t->text,
 			  (long long)(max / 3600000));
 }
 

@@ -26,7 +26,7 @@
  *	[settings]
  *	reuse-delay = 60s                           ; at most 1h
  *	quarantine = 10m                            ; at most 720h
- *	conflict-detection = no                     ; probe an address before it is used
+ *	conflict-detection = no                     ; yes: probe an address before it is used
  *	gateway-detection = no
  *
  * Lists may also be given on several lines (a line has at most 1020 bytes). If two files have the
@@ -78,7 +78,8 @@ struct pool {
 	/* result of auto_pool_key(): names the subnet, application and interface of an automatic
 	 * pool; NULL: not an automatic pool */
 	char *auto_pool_key;
-	uint32_t auto_pool_ip_count; /* addresses that the application requests; 0: unset */
+	/* number of addresses that the application requests; 0: unset */
+	uint32_t auto_pool_ip_count;
 	bool shared; /* divided into blocks that nodes own; the fields below apply */
 	struct block_cut cut;
 	/* whether the object has the block size (annotation unirail.io/block-prefix); if not,
@@ -149,7 +150,7 @@ int64_t pool_reuse_delay_ms(const struct pool_set *s, const struct pool *p);
 /*
  * Pools that cannot be used together: two pools conflict if they have the same name, if their
  * subnets overlap without being equal, or if they share an address. These functions take the pools in
- * the order of their age, oldest first, and cost n log n of the pools and their ranges, however
+ * the order of their age, oldest first, and take O(n log n) time for n pools and ranges, however
  * many pairs conflict.
  */
 
@@ -158,7 +159,8 @@ void pool_conflicts(const struct pool *const *v, size_t n, size_t *ret);
 /* ret[i]: the addresses of v[i] that no younger pool has. ret has n empty sets, which the caller
  * frees. */
 void pool_conflicts_open(const struct pool *const *v, size_t n, struct ip_set *ret);
-/* The error of two pools that conflict, with location and name of both; 0 if they do not. */
+/* Returns 0 if the two pools do not conflict; otherwise sets the error, with location and name
+ * of both pools. */
 int pool_conflict_error(const struct pool *older, const struct pool *younger, struct err *e);
 
 #endif

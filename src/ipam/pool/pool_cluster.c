@@ -14,8 +14,8 @@
 #include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
-/* Builds the set from the lines of objects: all usable pools, and the reason why each other pool is
- * left out. */
+/* This file builds the set from the lines of objects: all usable pools, and the reason why each
+ * other pool is left out. */
 
 /* A pool object, while the set is being built. */
 struct member {

@@ -52,7 +52,7 @@ void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, str
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
 /* pool_records_read() parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}, and
- * calls fn for each record; NULL and "": no records. */
+ * calls fn for each record. If text is NULL or "", there are no records. */
 typedef void (*pool_record_fn)(void *arg, const struct ipaddr *ip, const char *pod,
 			       const char *uid);
 int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err *e);

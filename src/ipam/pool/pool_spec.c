@@ -13,7 +13,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "wire/json/json.h"
 
-/* Reads the spec of a SpiderIPPool or SpiderReservedIP. */
+/* This file reads the specs of SpiderIPPool and SpiderReservedIP objects. */
 
 static int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
 {

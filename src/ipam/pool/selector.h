@@ -26,8 +26,8 @@ struct selector {
 };
 
 /* Reads a selector from JSON; if v is null or absent, ret->given is false. Fails with kind
- * ERR_CONF and the name of the field if the API server's validation would refuse the operator,
- * the values or a character of a label. *ret is unchanged on failure. */
+ * ERR_CONF and the name of the field if the API server's validation would refuse the operator, a
+ * label key or a value. *ret is unchanged on failure. */
 int selector_read(const struct json *v, const char *place, struct selector *ret, struct err *e);
 /* Returns whether the API server accepts the string as a label value. */
 bool selector_is_label_value(const char *value);

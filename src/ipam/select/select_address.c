@@ -144,8 +144,8 @@ static int choose_new(struct choice *c, const struct ip_request *a, size_t reque
 	return used_out(c, a, family, l, e);
 }
 
-/* Called when the owner already has addresses of the family, which this call has picked. Fails
- * if the request names another address of the family. */
+/* Called by choose_held() after it picked the addresses of the family that the owner already
+ * has. Fails if the request names another address of the family. */
 static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
@@ -191,8 +191,8 @@ static bool is_adopted_by(const struct pool_record *r, const struct ip_request *
 	return r->pod == pod && (a->sticky || (*str_or_empty(a->owner.pod_uid) && r->uid == uid));
 }
 
-/* Returns whether the address is in `s`, may be allocated, and is not picked by this call (c
- * NULL: no picks). */
+/* Returns whether the address is in `s`, may be allocated, and is not among the addresses picked
+ * so far (c is NULL: nothing is picked). */
 static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
 			 const struct ip_set *s, const struct ipaddr *ip)
 {
@@ -246,7 +246,8 @@ static const struct pool *had_by(const struct select_facts *f, const struct choi
 	return NULL;
 }
 
-/* Picks the address that the pod had before: one of `had`, or one in the pool's records. */
+/* Picks an address that the pod had before: one of a->had, or one in the records of the listed
+ * pools. */
 static bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
 		       const struct pool_list *l)
 {
@@ -387,8 +388,8 @@ static int not_here(const struct ip_request *a, const struct ipaddr *ip, const s
 			a->owner.ifname, addr, names.p);
 }
 
-/* Allocates the addresses that the request names, each from the first of its pools that contains
- * it. */
+/* Allocates the addresses that the request names, each from the first pool of the list that
+ * contains the address. */
 static int choose_wanted(struct choice *c, const struct ip_request *a, size_t request,
 			 uint8_t family, const struct pool_list *l, struct err *e)
 {

@@ -10,7 +10,7 @@
 #include "base/glob.h"
 #include "base/log.h"
 
-/* Selects the pools of a request: names, wildcards, filters, order. */
+/* This file selects the pools of a request: names, wildcards, filters, order. */
 
 /* WILDCARDS_MAX limits the wildcards of a request, because each is matched against all pools. */
 enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
@@ -175,8 +175,8 @@ static void describe_affinity(const struct selector *s, bool known, const char *
 		   message.len ? message.p : "", known ? "" : ": the labels are not known");
 }
 
-/* Matches a selector against labels; NULL: the labels are unknown. Writes the reason if the
- * selector does not match. */
+/* Matches a selector against labels; if l is NULL, the labels are unknown, and a selector that
+ * is given does not match. Writes the reason if the selector does not match. */
 static bool agrees(const struct selector *s, const struct labels *l, const char *what,
 		   const struct pool *p, struct buf *cause)
 {
@@ -284,7 +284,7 @@ static int priority(const struct pool *p)
 	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
 }
 
-/* A stable order: pools of equal priority keep their order. */
+/* Sorts the list by priority, highest first; pools of equal priority keep their order. */
 static void order(struct pool_list *l)
 {
 	const struct pool **v = xcalloc(l->n + 1, sizeof(const struct pool *));
@@ -370,7 +370,8 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	return NULL;
 }
 
-/* Adds the owner of the nth used address; only the first `owners` of them are named. */
+/* Adds the owner of the nth used address (the first has nth 1), but only if nth is at most
+ * `owners`. */
 static void add_owner(const struct lease *l, uint64_t nth, size_t owners, struct buf *b)
 {
 	char text[IP_TEXT_MAX];

@@ -15,7 +15,7 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-enum { SLOPPY_MAX = 128 }; /* longer than any address with a few leading zeros */
+enum { SLOPPY_MAX = 128 }; /* bytes; longer than any address with a few leading zeros */
 
 static bool is_digit(char c)
 {
@@ -113,9 +113,9 @@ static int parse_range(const char *text, struct whereabouts_range *r, struct err
 }
 
 /*
- * Parses range_start or range_end; ignored if `range` already has this bound ("FIRST-LAST/LEN"). A
- * bound outside the network is ignored with a warning, as in the original: existing clusters have
- * such configurations.
+ * Parses range_start or range_end, but ignores the key if `range` already has this bound
+ * ("FIRST-LAST/LEN"). A bound outside the network is ignored with a warning, as in the original:
+ * existing clusters have such configurations.
  */
 static int parse_bound(const char *which, const char *text, const struct whereabouts_range *r,
 		       struct ipaddr *ret, struct err *e)

@@ -6,8 +6,8 @@
  * Data Center Bridging of a network device, by RTM_GETDCB and RTM_SETDCB of rtnetlink
  * (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h): what `mlnx_qos`, `dcb` and `lldptool` read and set.
  *
- * Reading needs no rights. -EOPNOTSUPP: the driver has no DCB, or the device is a VF, an SF or a
- * link on top of a PF (macvlan, ipvlan, VLAN), which use the settings of the PF. Setting needs
+ * Reading needs no capability. -EOPNOTSUPP: the driver has no DCB, or the device is a VF, an SF or
+ * a link on top of a PF (macvlan, ipvlan, VLAN), which use the settings of the PF. Setting needs
  * CAP_NET_ADMIN in the initial user namespace.
  *
  * The setters write even if nothing changes: the caller compares first. mlx5 takes the port down and
@@ -28,7 +28,7 @@ enum dcb_dcbx { DCB_HOST = 1, DCB_LLD = 2, DCB_CEE = 4, DCB_IEEE = 8, DCB_STATIC
 
 struct dcb_ets {
 	uint8_t willing, max_tcs, cbs;
-	/* percent of each traffic class; the classes with TSA ETS add up to 100 */
+	/* bandwidth of each traffic class in percent; the classes with TSA ETS add up to 100 */
 	uint8_t tx_bw[DCB_PRIOS];
 	uint8_t rx_bw[DCB_PRIOS];
 	uint8_t tsa[DCB_PRIOS];	    /* enum dcb_tsa of each traffic class */
@@ -52,7 +52,7 @@ struct dcb_entry {
 struct dcb_buffers {
 	uint8_t prio_buffer[DCB_PRIOS];
 	uint32_t size[DCB_PRIOS]; /* bytes */
-	uint32_t total;		  /* total size; the setter ignores it */
+	uint32_t total;		  /* total size in bytes; the setter ignores it */
 };
 
 struct dcb {
@@ -78,7 +78,8 @@ struct dcb {
  * by mlx5's rule above. */
 bool dcb_trusts_dscp(const struct dcb *d);
 
-/* Reads the settings. -ENODEV: no such device; -EOPNOTSUPP (kind ERR_UNAVAILABLE): see above. */
+/* Reads the settings. -ENODEV: no such device; -EOPNOTSUPP (kind ERR_UNAVAILABLE): see the top
+ * of this file. */
 int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *e);
 
 int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc, struct err *e);

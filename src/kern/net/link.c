@@ -671,7 +671,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 	s.name = "unirail-kind";
 	s.kind = kind;
 	s.peer_name = strcmp(kind, "veth") == 0 ? "unirail-peer"
-						: NULL; /* link_add() requires it */
+						: NULL; /* link_add() requires it for a veth */
 	s.mac = (struct mac){.len = 6, .b = {0x01, 0x00, 0x5e, 0x00, 0x00, 0x01}};
 	link_add(b, &s);
 	r = nl_batch_commit(w, b, e);

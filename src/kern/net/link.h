@@ -20,8 +20,8 @@ struct link {
 	char name[LINK_NAME_MAX];
 	char kind[LINK_KIND_MAX]; /* "macvlan", "veth", ...; "": a device without a kind */
 	char alias[LINK_ALIAS_MAX];
-	/* Parent device, by its name on its bus ("0000:3b:00.2"), whatever the link's namespace and name are; "": no
-	 * parent device, or a kernel before 5.14. */
+	/* Name of the parent device on its bus ("0000:3b:00.2"); does not depend on the link's
+	 * namespace and name. "": no parent device, or a kernel before 5.14. */
 	char device[LINK_DEVICE_MAX];
 	struct mac mac;
 	struct mac perm; /* permanent address of the hardware; len 0: not reported */
@@ -32,7 +32,8 @@ struct link {
 	uint32_t promisc;
 	int master; /* ifindex of the bridge or bond, 0: none */
 	int parent; /* IFLA_LINK: ifindex of the lower device or of the peer, 0: none */
-	/* IFLA_LINK_NETNSID: namespace of `parent`; -1: the same namespace */
+	/* IFLA_LINK_NETNSID: id of the namespace that contains `parent`; -1: the link's own
+	 * namespace */
 	int parent_netnsid;
 	uint8_t operstate;     /* IF_OPER_* */
 	uint16_t arptype;      /* ARPHRD_* */
@@ -68,12 +69,14 @@ bool link_name_ok(const char *name);
 /* Returns whether the name has the form dev<ifindex>. The kernel gives such a name to a link that
  * returns from a deleted namespace if its own name is taken (default_device_exit_net()). */
 bool link_name_is_kernels(const char *name);
-/* Returns false if the addresses of the host link with this name are not the node's own: lo, and
- * the names in Spiderpool's list (docker*, veth*, cali*, cni*, ...). */
+/* Returns whether the node's own addresses can be on the host link with this name: false for lo
+ * and for the names in Spiderpool's list (docker*, veth*, cali*, cni*, ...), true for any other
+ * name. */
 bool link_is_nodes_own(const char *name);
 
-/* Returns 1 if the kernel can create links of this kind (it loads the module if there is one), 0
- * if not. Creates nothing. kind: as in link_spec, for example "bond". */
+/* Returns 1 if the kernel can create links of this kind, 0 if it cannot. The query creates no
+ * link, but makes the kernel load the module of the kind. kind: as in link_spec, for example
+ * "bond". */
 int link_kind_known(struct nl_wire *w, const char *kind, struct err *e);
 
 struct link_bond; /* kern/net/link_bond.h */
@@ -88,15 +91,17 @@ enum macvlan_mode {
 struct link_spec {
 	const char *name;
 	const char *kind; /* macvlan ipvlan veth vlan bridge dummy ... */
-	/* ifindex in the wire's namespace (for macvlan, ipvlan, vlan, ipoib); 0: none */
+	/* macvlan, ipvlan, vlan, ipoib: ifindex of the parent link in the wire's namespace; 0:
+	 * none */
 	int parent;
 	int netns_fd;	 /* namespace in which the link is created; -1: the wire's namespace */
 	struct mac mac;	 /* len 0: the kernel chooses it */
-	uint32_t mtu;	 /* 0: that of the parent, or the kind's default */
+	uint32_t mtu;	 /* bytes; 0: the MTU of the parent, or the kind's default */
 	uint32_t txqlen; /* length of the transmit queue; 0: the kernel's default */
 	uint32_t group;	 /* 0: default */
 	bool up;
-	uint32_t macvlan_mode, macvlan_bcqueuelen; /* bcqueuelen 0: not sent */
+	/* macvlan_mode 0: bridge; macvlan_bcqueuelen 0: the kernel's default */
+	uint32_t macvlan_mode, macvlan_bcqueuelen;
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
 	/* ipoib: P_Key of a child link, whose `parent` is a link of kind ipoib; pkey 0: the
@@ -118,16 +123,17 @@ struct link_spec {
 		.netns_fd = -1, .peer_netns_fd = -1                                                \
 	}
 
-/* Returns the index of the message that creates the link; setting the second end of a veth up takes
- * another message. Refuses a veth that has `peer_up` and a `peer_netns_fd`, if the link itself
- * has a `master`, or both `up` and a `netns_fd`. */
+/* Returns the index in the batch of the message that creates the link. If the second end of a
+ * veth is to be up, adds another message. Refuses a veth that has `peer_up` and a
+ * `peer_netns_fd`, if the link itself has a `master`, or both `up` and a `netns_fd`. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
 /* Deletes a link; index 0: the link with this name. Success as well if there is no such link. */
 size_t link_del(struct nl_batch *b, int index, const char *name);
 /* Deletes all links of a group. Success as well if there is none. */
 size_t link_del_group(struct nl_batch *b, uint32_t group);
 
-/* Changes of a link; each member is used only if its LINK_SET_* bit is set. */
+/* Changes of a link: a member of struct link_change is used only if its LINK_SET_* bit is in
+ * `set`. */
 enum {
 	LINK_SET_UP = 1 << 0,
 	LINK_SET_DOWN = 1 << 1,

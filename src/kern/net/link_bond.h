@@ -12,7 +12,8 @@
 
 enum link_bond_option {
 	LINK_BOND_MODE, /* 0 balance-rr, 1 active-backup ... 6 balance-alb */
-	/* an ifindex; must be a port of the bond, so it cannot be set when the bond is created */
+	/* ifindex of a port of the bond; cannot be set when the bond is created, because the
+	 * bond then has no ports */
 	LINK_BOND_ACTIVE_SLAVE,
 	LINK_BOND_MIIMON,
 	LINK_BOND_UPDELAY,

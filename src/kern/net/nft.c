@@ -74,9 +74,9 @@ static int set_marks(struct nl_wire *w, enum nft_layout l, const struct nft_mark
 	return nl_batch_commit(w, b, e);
 }
 
-/* Creates the tables; replaces them if one exists already (a new pod has none). Does not always
- * replace them, because a transaction that deletes a table waits about 15 ms for the kernel's
- * RCU readers, at the latest when the transaction's socket is closed. */
+/* Creates the tables; replaces them if one exists already (a new pod has none). First tries
+ * without a replacement, because a transaction that deletes a table waits about 15 ms for the
+ * kernel's RCU readers, at the latest when the transaction's socket is closed. */
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
 {
 	int r = set_marks(w, l, m, add_table, e);
@@ -172,8 +172,8 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 
 	while (is_unsupported(r) && ++l < NFT_LAYOUTS)
 		r = nft_marks_check(w, l, &m, e);
-	/* The table of IPv4 alone is complete only on a kernel without IPv6; on other kernels
-	 * another process has removed the tables of IPv6. */
+	/* The table of IPv4 alone is complete only on a kernel without IPv6. On other kernels
+	 * unirail also creates a table of IPv6, which another process has then removed. */
 	if (r == 1 && l == NFT_IPV4 && takes_ipv6(w))
 		return 0;
 	if (is_unsupported(r)) {
@@ -234,7 +234,8 @@ static const struct nlattr *find(struct attrs in, int type)
 
 static bool set_matches(struct attrs want, struct attrs have, int depth);
 
-/* Compares two lists of expressions in their order; both must have the same length. */
+/* Compares lists: the i-th expression of `have` must match the i-th of `want`, and the lengths
+ * must be equal. */
 static bool list_matches(struct attrs want, struct attrs have, int depth)
 {
 	const struct nlattr *w = want.first, *h = have.first;

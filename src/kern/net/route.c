@@ -17,7 +17,7 @@ struct routes {
 	size_t n;
 };
 
-/* Reads the gateway, which may be of the other address family (RFC 5549, RTA_VIA). */
+/* Reads the gateway, whose family can differ from that of the route (RFC 5549, RTA_VIA). */
 static void parse_gateway(struct nlattr *const *tb, uint8_t family, struct ipaddr *ret)
 {
 	const struct nlattr *via = tb[RTA_VIA];

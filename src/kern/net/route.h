@@ -37,12 +37,13 @@ struct route {
  * skipped. */
 int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret, size_t *n,
 	       struct err *e);
-/* Returns whether a hop of the route uses the link and (unless gw->family is 0) the gateway. */
+/* Returns whether the route, or one of its hops, uses the link and (unless gw->family is 0) the
+ * gateway. */
 bool route_leads_to(const struct route *r, int index, const struct ipaddr *gw);
 void route_list_free(struct route *list, size_t n);
-/* Returns the route that the kernel would use for dst (RTM_GETROUTE), never a multipath route;
- * `src` is the preferred source address, `index` the output link. -ENETUNREACH: there is no
- * route. */
+/* Returns the route that the kernel would use for dst (RTM_GETROUTE); of a multipath route, only
+ * the hop that the kernel has chosen. `src` is the preferred source address, `index` the output
+ * link. -ENETUNREACH: there is no route. */
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e);
 
 enum route_how {

@@ -51,7 +51,7 @@ static void read_vlans(struct nlattr **tb, struct vf_info *vf)
 				add_vlan(vf, info.vlan, info.qos, info.vlan_proto);
 		}
 	}
-	/* Linux before 4.9 has no list of VLANs and no protocol */
+	/* Linux before 4.9 reports one VLAN without its protocol, and no list of VLANs */
 	if (!vf->n_vlans && get(tb[IFLA_VF_VLAN], &old, sizeof(old)))
 		add_vlan(vf, old.vlan, old.qos, htons(VF_VLAN_8021Q));
 }

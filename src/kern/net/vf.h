@@ -21,7 +21,8 @@ struct vf_vlan {
 
 struct vf_info {
 	uint32_t vf;
-	/* administrative address, of the length of the PF's; all zero: the VF chooses its own */
+	/* administrative MAC address, as long as the PF's address; all zero: the VF chooses its
+	 * own */
 	struct mac mac;
 	struct vf_vlan vlans[VF_VLANS_MAX]; /* VLANs; current kernels report one */
 	size_t n_vlans;

@@ -274,7 +274,8 @@ static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 
 enum {
 	REQUEST_TRIES = 6, /* the first try and five repetitions */
-	LOSSES_MAX = 16,   /* losses after which the rest of a dump is not read */
+	/* number of lost responses after which the rest of a dump is not read */
+	LOSSES_MAX = 16,
 };
 
 struct request {
@@ -608,7 +609,8 @@ enum {
 	CHUNK_MESSAGES = 48,
 	/* in bytes; a further message that would exceed it goes into the next chunk */
 	CHUNK_BYTES = 64 << 10,
-	NL_COMMIT_LOSSES_MAX = 16, /* after so many losses, messages still without ack fail */
+	/* after this number of losses, messages still without an ack fail */
+	NL_COMMIT_LOSSES_MAX = 16,
 };
 
 /* Messages of a batch that are sent together: items `from` to `to` - 1. */

@@ -44,7 +44,7 @@ void nl_wire_close(struct nl_wire *w); /* not nl_close(), which is a function of
 void nl_cleanup(struct nl_wire **w);
 #define auto_nl __attribute__((cleanup(nl_cleanup)))
 
-int nl_record_to(struct nl_wire *w, int fd, struct err *e); /* fd is borrowed */
+int nl_record_to(struct nl_wire *w, int fd, struct err *e); /* the wire does not close fd */
 int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e);
 /* Returns 0 if every recorded datagram was used, else -EPROTO. */
 int nl_replay_finished(struct nl_wire *w, struct err *e);

@@ -13,8 +13,8 @@
 
 #include "kern/pci/pci.h"
 
-/* Bits of the ACS control register. Those of PCI_ACS_REDIRECTS send traffic between two devices
- * below a switch through the root complex, or (EC) may block it. */
+/* Bits of the ACS control register. A set bit of PCI_ACS_REDIRECTS sends traffic between two
+ * devices below a switch through the root complex; PCI_ACS_EC_BIT can also block this traffic. */
 enum pci_acs_bits {
 	PCI_ACS_SV_BIT = 0x01, /* source validation */
 	PCI_ACS_TB_BIT = 0x02, /* translation blocking */

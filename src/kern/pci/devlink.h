@@ -12,7 +12,8 @@
 #include "kern/netlink/nl.h"
 
 enum eswitch_mode { ESWITCH_LEGACY, ESWITCH_SWITCHDEV, ESWITCH_OTHER };
-enum { DEVLINK_NAME_MAX = 32 }; /* size of a device name with its NUL: "0000:3b:00.0" */
+/* maximum size of a device name (such as "0000:3b:00.0") with its NUL */
+enum { DEVLINK_NAME_MAX = 32 };
 
 struct devlink; /* a wire, and the numbers of devlink's netlink family and multicast group */
 

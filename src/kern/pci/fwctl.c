@@ -15,7 +15,7 @@
 /* Copied from include/uapi/fwctl/fwctl.h of Linux 6.15, because older headers lack it. */
 struct fwctl_rpc_arg {
 	uint32_t size, scope, in_len, out_len;
-	uint64_t in, out; /* pointers, aligned to 8 */
+	uint64_t in, out; /* pointers; the kernel aligns both members to 8 bytes */
 };
 _Static_assert(sizeof(struct fwctl_rpc_arg) == 32, "expected the size of the kernel's struct "
 						   "fwctl_rpc");
@@ -225,7 +225,7 @@ static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int pr
 				prio);
 	set(in, 0, (uint32_t)cmd << 16);
 	set(in, 2, (uint32_t)prio << 4 | (uint32_t)which);
-	/* sets `enable`; tag_enable stays 0, so the ECN bits of the packets are used */
+	/* sets the bit `enable`; tag_enable stays 0, so the NIC uses the ECN bits of the packets */
 	set(in, 3, on ? UINT32_C(1) << 31 : 0);
 	snprintf(what, sizeof(what), "%s ECN (%s) of priority %u of %s", query ? "read" : "set",
 		 which == FWCTL_CONG_RP ? "roce_rp" : "roce_np", prio, f->name);

@@ -64,8 +64,8 @@ int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_
 int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_MAX], uint32_t *ret,
 		  struct err *e);
 int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, struct err *e);
-/* Returns the number of ports that both paths share, counted from the root complex; -1: the root
- * differs. The higher the number, the nearer the functions. */
+/* Returns the number of ports that both paths share, counted from the root complex; -1: the
+ * paths begin at different root complexes. The higher the number, the nearer the functions. */
 int pci_path_common(const struct pci_path *a, const struct pci_path *b);
 
 enum pci_child { PCI_NETDEV, PCI_RDMA, PCI_UVERBS, PCI_UMAD };
@@ -78,7 +78,7 @@ const char *pci_child_name(enum pci_child what); /* name for error messages: "ne
 int pci_auxiliary(const struct root *r, const char *bdf, char ***names, size_t *n, struct err *e);
 /* Returns the parent device of a netdev or RDMA device (what: PCI_NETDEV or PCI_RDMA): an
  * address or the name of an auxiliary device. -ENODEV: it does not exist, or its parent is
- * neither (macvlan, soft-RoCE, virtio). */
+ * neither a PCI function nor an auxiliary device (macvlan, soft-RoCE, virtio). */
 int pci_of(const struct root *r, enum pci_child what, const char *name,
 	   char ret[static PCI_NAME_MAX], struct err *e);
 
@@ -88,8 +88,8 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
  * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no
  * VF is disturbed; otherwise writes 0 first (the kernel requires it), which destroys the existing
  * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY: the error names
- * the cause. Can take several seconds; when the function returns, drivers may not have bound to the
- * VFs yet (wait for them with kern/pci/uevent.h).
+ * the cause. Can take several seconds; when pci_set_vfs() returns, it is possible that no driver
+ * has bound to a VF yet (to wait for the drivers: kern/pci/uevent.h).
  */
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e);
 /* Unbinds a function from its driver. Success as well if the function is not bound. */
@@ -101,7 +101,7 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
  * found one. */
 int pci_probe(const struct root *r, const char *bdf, struct err *e);
 /* Rebinds a function to vfio-pci or back: override, unbind, probe, verify. driver NULL: the
- * kernel's default driver. On failure the override is removed. */
+ * kernel's default driver. If the change to `driver` fails, the override is removed. */
 int pci_rebind(const struct root *r, const char *bdf, const char *driver, struct err *e);
 
 #endif

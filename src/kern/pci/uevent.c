@@ -15,7 +15,8 @@
 #include "kern/netlink/nl.h"
 
 enum {
-	DATAGRAM_MAX = 8192, /* the kernel's buffer for an event has 2 KiB (UEVENT_BUFFER_SIZE) */
+	/* in bytes; the kernel's own buffer for an event has 2 KiB (UEVENT_BUFFER_SIZE) */
+	DATAGRAM_MAX = 8192,
 	/* receive buffer in bytes, for the thousands of events of 128 new VFs */
 	ROOM = 1 << 20,
 	/* interval of checks without an event: in a user namespace some events are not delivered */

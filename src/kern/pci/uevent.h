@@ -34,9 +34,9 @@ int uevent_next(int fd, struct uevent *ret, struct err *e);
 /* Returns 1 if the device exists, 0 if not yet; negative: the wait fails with e. */
 typedef int (*uevent_check)(void *arg, struct err *e);
 /*
- * Calls `check` at once, after events and each second, until it returns 1, and then returns 0.
- * -ETIMEDOUT (kind ERR_AGAIN, "wait for <what>: ..."): now_mono_ms() has reached `deadline_ms`. A
- * negative result of `check` is returned.
+ * Calls `check` once at the start, then after each arrival of events, and at least once a second.
+ * Returns 0 when `check` has returned 1. -ETIMEDOUT (kind ERR_AGAIN, "wait for <what>: ..."):
+ * now_mono_ms() has reached `deadline_ms`. A negative result of `check` is returned.
  */
 int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_check check, void *arg,
 		struct err *e);

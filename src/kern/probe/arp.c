@@ -116,7 +116,7 @@ int arp_read(struct span packet, struct arp *ret)
 
 /*
  * Returns whether the packet is a probe of a host that is about to use the address. A probe in a
- * frame to this host only does not count, although RFC 5227 literally counts it as a conflict: a
+ * unicast frame to this host does not count, although RFC 5227 literally counts it as a conflict: a
  * switch with IP device tracking (Cisco) sends such probes.
  */
 static bool is_rival_probe(const struct arp *a, bool unicast, const struct ipaddr *ip)

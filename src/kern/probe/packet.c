@@ -95,8 +95,8 @@ int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, s
 	if (r < 0)
 		return r;
 	memcpy(&want.ipv6mr_multiaddr, group.b, 16);
-	/* EADDRINUSE: another address with the same last three bytes has joined this group
-	 * already */
+	/* EADDRINUSE: the socket has joined this group on the link already, for another address
+	 * with the same last three bytes */
 	if (setsockopt(*fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &want, sizeof(want)) < 0 &&
 	    errno != EADDRINUSE)
 		return err_sys(e, -errno,

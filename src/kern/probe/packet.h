@@ -46,7 +46,8 @@ int packet_open_send(int *fd, struct err *e); /* sends on any link, receives not
  */
 int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *fd, struct err *e);
 /* Joins the solicited-node group of the address on the link; opens *fd if it is -1. The membership
- * lasts while *fd is open. Without it, the NIC or a snooping switch drops probes of other hosts. */
+ * lasts while *fd is open. Without the membership, the NIC or a snooping switch drops probes of
+ * other hosts. */
 int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, struct err *e);
 
 /* Functions that send an ARP packet (IPv4) or an NDP packet (IPv6), depending on the family of

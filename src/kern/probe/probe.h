@@ -19,8 +19,9 @@
  * namespace or one of the probes has it: with arp_ignore=0 another rail answers for the address as
  * well.
  *
- * Gateway: requested up to `tries` times, from the probed address. This test starts only after the
- * conflict test, so that an address in conflict does not poison the neighbour cache of any host.
+ * Gateway: sends up to `tries` requests for the gateway's address, with the probed address as
+ * sender. This test starts only after the conflict test, so that an address in conflict does not
+ * poison the neighbour cache of any host.
  *
  * ARP frames carry the link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */

@@ -24,9 +24,9 @@ struct gid {
 
 /*
  * Finds the RoCE v2 GID of an address on any port of the device, for the netdev named `ndev`; on
- * InfiniBand entry 0 of the first port, for any address. sys: the root directory that contains
- * /sys, or a mount of sysfs itself (netns_sysfs()); dir: "/sys", or "" if sys is a mount of sysfs.
- * Returns 1 if found, 0 if not (yet); negative: the device cannot be read.
+ * InfiniBand it finds entry 0 of the first port, whatever the address is. sys: the root directory
+ * that contains /sys, or a mount of sysfs itself (netns_sysfs()); dir: "/sys", or "" if sys is a
+ * mount of sysfs. Returns 1 if found, 0 if not (yet); negative: the device cannot be read.
  */
 int gid_find(const struct root *sys, const char *dir, const char *device,
 	     const struct ipaddr *address, const char *ndev, struct gid *ret, struct err *e);
@@ -38,7 +38,7 @@ bool gid_netdev(const struct root *sys, const char *dir, const char *device,
 const char *gid_str(const struct ipaddr *address, char buf[static IP_TEXT_MAX]);
 
 /* Opens the sysfs of a network namespace as a detached mount, whose /class is the /sys/class of
- * that namespace. Linux 5.2; needs CAP_SYS_ADMIN. */
+ * that namespace. Needs Linux 5.2 or later, and CAP_SYS_ADMIN. */
 int netns_sysfs(int netns_fd, struct root *ret, struct err *e);
 
 #endif

@@ -165,9 +165,9 @@ int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e)
 }
 
 /*
- * The functions below set the fields of a device that libibverbs reports. libibverbs is linked with
- * providers chosen at build time, and silently omits a device that has no provider or no device
- * node. So the devices that netlink lists are looked up in the list of libibverbs.
+ * The functions below set those fields of a device whose values come from libibverbs. libibverbs is
+ * linked with providers chosen at build time, and silently omits a device that has no provider or
+ * no device node. So the devices that netlink lists are looked up in the list of libibverbs.
  */
 
 #ifndef RDMA_STATIC_PROVIDERS

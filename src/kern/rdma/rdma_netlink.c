@@ -133,8 +133,8 @@ static int take_chardev(void *msg, void *arg)
 	return 0;
 }
 
-/* Reads the name of the verbs device and its provider. Needs module ib_uverbs, and Linux 5.3:
- * before, only sysfs has them. */
+/* Reads the name of the verbs device and its provider. Needs module ib_uverbs and Linux 5.3 or
+ * later; on older kernels only sysfs has the two names. */
 static void get_chardev(struct nl_wire *w, struct rdma_dev *d)
 {
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
@@ -198,8 +198,8 @@ int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err 
 		return err_wrap(e, r, "get the RDMA namespace mode");
 	if (mode < 0)
 		return err_set(e, -EOPNOTSUPP,
-			       "get the RDMA namespace mode: the kernel does not report it (before "
-			       "Linux 5.2 devices are always shared)");
+			       "get the RDMA namespace mode: the kernel does not report it "
+			       "(kernels before Linux 5.2 always share all devices)");
 	*ret = mode ? RDMA_NETNS_SHARED : RDMA_NETNS_EXCLUSIVE;
 	return 0;
 }

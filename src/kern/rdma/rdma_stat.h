@@ -9,7 +9,8 @@
 
 #include "kern/rdma/rdma_res.h"
 
-/* One set of counters: of the queue pairs that are bound to a counter, or of one memory region. */
+/* One set of counters: of the queue pairs bound to one counter object of the kernel, or of one
+ * memory region. */
 struct rdma_stat {
 	uint32_t id;	/* number of the counter ("cntn"), or of the memory region ("mrn") */
 	uint32_t port;	/* 0: memory region */

@@ -12,7 +12,8 @@ enum rdma_event_kind {
 	RDMA_EVENT_UNREGISTER,
 	RDMA_EVENT_NETDEV_ATTACH,
 	RDMA_EVENT_NETDEV_DETACH,
-	RDMA_EVENT_OTHER, /* an event of a newer kernel: list the devices again */
+	/* an event of a kind that only newer kernels send: list the devices again */
+	RDMA_EVENT_OTHER,
 };
 
 struct rdma_event {

@@ -32,8 +32,8 @@ struct roce_port {
 	const char *netdev, *device, *bdf;
 };
 
-/* Returns the file of a parameter; prio is used for ECN only. False: the driver of this port does not have the
- * parameter. */
+/* Returns the file of a parameter; prio is used for ECN only. False: the port has no file for
+ * the parameter. */
 bool roce_param_path(const struct root *r, const struct roce_port *port, enum roce_param p,
 		     unsigned int prio, char ret[static ROCE_PATH_MAX]);
 /* Reads the number in the file; "Global tclass=106" is 106, an empty file -1. -ENOENT: no file. */

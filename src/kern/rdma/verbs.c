@@ -24,7 +24,7 @@ uint32_t verbs_mtu_bytes(enum ibv_mtu mtu)
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << mtu : 0;
 }
 
-/* Returns the largest MTU that fits; below 256 bytes IBV_MTU_256. */
+/* Returns the largest MTU that is not larger than `bytes`; IBV_MTU_256 if all are larger. */
 static enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 {
 	enum ibv_mtu mtu = IBV_MTU_4096;
@@ -199,7 +199,7 @@ int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct er
 	struct verbs_gid *list;
 	ssize_t got;
 
-	/* any port: drivers give tables of the same size to all ports */
+	/* port 1 stands for all: drivers give tables of the same size to all ports */
 	ibv_query_port(d->ctx, 1, &attr);
 	got = verbs_gid_table(d->ctx, attr.gid_tbl_len, &all);
 	if (got < 0)
@@ -392,9 +392,10 @@ static int no_memory(const struct verbs_qp *q, int code, struct err *e)
 		return failed(code, "register memory", q, e);
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENOMEM,
-		"register %zu KiB of memory on RDMA device '%s': Cannot allocate memory (ENOMEM): this process may "
-		"lock %llu KiB (RLIMIT_MEMLOCK): 'ulimit -l unlimited', CAP_IPC_LOCK for "
-		"the container, or LimitMEMLOCK=infinity for its runtime",
+		"register %zu KiB of memory on RDMA device '%s': Cannot allocate memory "
+		"(ENOMEM): this process may lock %llu KiB (RLIMIT_MEMLOCK): raise the limit by "
+		"'ulimit -l unlimited', CAP_IPC_LOCK for the container, or LimitMEMLOCK=infinity "
+		"for its runtime",
 		q->conf.bytes >> 10, q->dev->name, (unsigned long long)lim.rlim_cur >> 10);
 }
 

@@ -49,8 +49,8 @@ int verbs_qp_connect(struct verbs_qp *q, const struct verbs_end *peer, struct er
 uint32_t verbs_qp_mtu(const struct verbs_qp *q); /* the MTU in use, after verbs_qp_connect() */
 
 enum verbs_op { VERBS_WRITE, VERBS_SEND, VERBS_READ };
-/* Posts work number `id`: `len` bytes at offset `at` of the local memory; for WRITE and READ at
- * offset `to` of the peer's memory. */
+/* Posts work request number `id` for `len` bytes at offset `at` of the local memory. `to`: for
+ * WRITE and READ, the offset in the peer's memory; SEND ignores it. */
 int verbs_post(struct verbs_qp *q, enum verbs_op op, uint64_t id, size_t at, size_t len,
 	       uint64_t to, struct err *e);
 int verbs_post_recv(struct verbs_qp *q, uint64_t id, size_t at, size_t len, struct err *e);

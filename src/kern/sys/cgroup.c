@@ -13,7 +13,9 @@ enum {
 	/* levels of directories to search: 4 that the kubelet may create
 	 * (kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod), and 2 in reserve */
 	DEPTH_MAX = 6,
-	PODS_MAX = 4096, /* further pods are ignored; a kubelet runs at most 110 to 500 */
+	/* further pods are ignored; a kubelet's limit is 110 by default, and rarely more than
+	 * 500 */
+	PODS_MAX = 4096,
 	/* maximum size in bytes of rdma.max and rdma.current, which have one line per RDMA
 	 * device */
 	TEXT_MAX = 1 << 20
@@ -149,7 +151,7 @@ int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e)
 	}
 	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 			"the cgroup controller rdma is not mounted at '" RDMA_V1
-			"' (cgroup v1) and not in '" CGROUP_DIR
+			"' (cgroup v1) and not listed in '" CGROUP_DIR
 			"/cgroup.controllers' (v2): use a kernel with CONFIG_CGROUP_RDMA, without "
 			"cgroup_disable=rdma; with v1: mount -t cgroup -o rdma rdma " RDMA_V1);
 }

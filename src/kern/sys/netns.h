@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_SYS_NETNS_H
 #define UNIRAIL_KERN_SYS_NETNS_H
 
-/* Network namespaces, always by descriptor. */
+/* Network namespaces. A file descriptor stands for an open namespace. */
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@
  */
 int netns_open(const char *path, int *fd, struct err *e);
 int netns_current(int *fd, struct err *e);
-/* Returns 1 if both are the same namespace, otherwise 0. */
+/* Returns 1 if both descriptors are of the same namespace, 0 if not; negative: fstat() failed. */
 int netns_same(int a, int b, struct err *e);
 /* Makes the namespace visible at a path by a bind mount, as `ip netns add` does. */
 int netns_pin(int fd, const char *path, struct err *e);

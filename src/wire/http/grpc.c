@@ -440,7 +440,7 @@ static int open_socket(struct conn *c, bool wait, struct err *e)
 	return 0;
 }
 
-/* Writes pending output until the socket is full. */
+/* Writes pending output until the socket is full or nothing is left. */
 static int write_some(struct conn *c, struct err *e)
 {
 	for (;;) {

@@ -7,8 +7,8 @@
  * loop: unary methods and server streams (device plugins, plugin registration).
  *
  * A stream carries state, not a log: each message replaces the previous one. A call has at most one
- * message in transmission and one pending; a newer message replaces the pending one. So a client
- * that does not read costs two messages, however often the state changes.
+ * message in transmission and one pending; a newer message replaces the pending one. So the server
+ * stores at most two messages for a client that does not read, however often the state changes.
  *
  * How misbehaving peers are handled:
  *
@@ -42,9 +42,9 @@
 enum {
 	GRPC_STREAMS_MAX = 64,	    /* concurrent calls of one connection */
 	GRPC_HEADERS_MAX = 8 << 10, /* bytes of a header list, as HTTP/2 counts them */
-	/* maximum size of a request message, unless the method sets its own limit */
+	/* maximum size of a request message in bytes, unless the method sets its own limit */
 	GRPC_REQUEST_MAX = 1 << 20,
-	/* maximum size of an answer, which is the default limit of grpc-go clients */
+	/* maximum size of an answer in bytes: the default limit of grpc-go clients */
 	GRPC_MESSAGE_MAX = 4 << 20,
 };
 
@@ -69,7 +69,7 @@ struct grpc_in;
 
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
-	size_t max;	  /* maximum size of a request message; 0: GRPC_REQUEST_MAX */
+	size_t max;	  /* maximum size of a request message in bytes; 0: GRPC_REQUEST_MAX */
 	/* Called with one whole request message, borrowed. The method ends the call with
 	 * grpc_in_reply() or grpc_in_fail(), immediately or later; before that, a method of a
 	 * stream may call grpc_in_send() any number of times. The method must not free the
@@ -127,8 +127,9 @@ int grpc_session_new(struct grpc_session **ret, const struct grpc_method *method
 /* Ends all calls and frees the session. Calls `closed` for each call that was passed to its
  * method and that the method has not ended. Accepts NULL. */
 void grpc_session_free(struct grpc_session *s);
-/* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). On an error write
- * the remaining output of grpc_session_out(), then close the connection. */
+/* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). After an error
+ * the caller must write the remaining output of grpc_session_out() and then close the
+ * connection. */
 int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
 /* Sets *ret to the next bytes for the peer, valid until the next call of this function; n 0: there
  * are none now. */

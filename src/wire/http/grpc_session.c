@@ -16,7 +16,8 @@ enum {
 	PREFIX = 5, /* before each message: a compression flag (1 byte) and the length (4 bytes) */
 	STREAM_WINDOW = 64 << 10,
 	CONN_WINDOW = 256 << 10,
-	HELD_MAX = 4 << 20, /* bytes of incomplete request messages of one connection */
+	/* maximum total bytes of the incomplete request messages of one connection */
+	HELD_MAX = 4 << 20,
 	TEXT_MAX = 512,
 	NAME_MAX_SHOWN = 128,
 	HEADERS_FATAL = 64 << 10, /* a header list of more bytes ends the connection */
@@ -550,8 +551,9 @@ static int session_new(struct grpc_session *s)
 	r = nghttp2_option_new(&option);
 	if (!r) {
 		nghttp2_option_set_no_closed_streams(option, 1);
-		/* The authority of grpc-go before 1.34 is the socket's path, whose '/' HTTP does
-		 * not allow in an authority. check_head() checks the headers that matter. */
+		/* grpc-go before 1.34 sends the socket's path as the authority, in which HTTP
+		 * does not allow '/'. So nghttp2 must not check the headers; check_head() checks
+		 * those that matter. */
 		nghttp2_option_set_no_http_messaging(option, 1);
 		/* nghttp2 reports a frame of an unknown type only if that type is registered. */
 		for (int t = NGHTTP2_CONTINUATION + 1; t <= UINT8_MAX; t++)

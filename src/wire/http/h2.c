@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "wire/http/internal.h"
 
-/* Receive windows. They cost no memory, since received bytes are passed on immediately. */
+/* Receive windows in bytes. They cost no memory, since received bytes are passed on immediately. */
 enum { STREAM_WINDOW = 256 << 10, CONN_WINDOW = 1 << 20 };
 
 struct h2 {

@@ -346,8 +346,9 @@ bool http1_wants_continue(struct http1 *h)
 	return wants;
 }
 
-/* Decodes Transfer-Encoding: chunked. picohttpparser's own decoder accepts bare line feeds and any
- * bytes after a size; if a front end parses those differently, requests can be smuggled. */
+/* Decoder of the Transfer-Encoding "chunked". picohttpparser's decoder is not used: it accepts
+ * bare line feeds and any bytes after a chunk's size; if a front end parses those differently,
+ * requests can be smuggled. */
 
 /* EXTRA_MAX: up to this number of bytes, chunk extensions and trailers of a body are ignored; a
  * body with more is refused. */

@@ -124,7 +124,8 @@ struct http1_call {
 	const char *socket;
 	struct http1_request request;
 	int timeout_ms; /* timeout of the whole exchange, including connecting */
-	size_t max;	/* http1_call(): largest body of an answer; 0: HTTP1_BODY_MAX */
+	/* http1_call(): maximum size of the answer's body in bytes; 0: HTTP1_BODY_MAX */
+	size_t max;
 	/* http1_call(): part of timeout_ms for repeated attempts to connect while no process
 	 * listens (the server restarts) */
 	int restart_ms;
@@ -132,10 +133,10 @@ struct http1_call {
 
 /*
  * Sends one request on a new connection and stores the answer's body in *body, which this function
- * initializes and the caller frees, even on failure. Returns the status. Errors: -ETIMEDOUT, and
- * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect(2)
- * (kind ERR_UNAVAILABLE), for instance if no process listens; -EPROTO: the answer is not HTTP, ends
- * too early or has a body of more than c->max bytes.
+ * initializes and the caller frees, even on failure. Returns the status. Errors of kind ERR_AGAIN:
+ * -ETIMEDOUT, or -ECONNRESET if the server closes without an answer. Of kind ERR_UNAVAILABLE: the
+ * errno of connect(2), for instance if no process listens. Others: -EPROTO: the answer is not HTTP,
+ * ends too early or has a body of more than c->max bytes.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. Returns 0 if all of the request is in the

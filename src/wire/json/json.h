@@ -8,8 +8,8 @@
  *
  * A document owns its strings; values are borrowed from the document. As with Go's encoding/json
  * the last duplicate of a key wins, null leaves the struct's member unchanged, and unknown keys are
- * ignored (except with JSON_CLOSED). In a table with the flag JSON_GO keys match as in Go: a field
- * with exactly this name, else one with this name in any case.
+ * ignored (except with JSON_CLOSED). In a table with the flag JSON_GO a key sets, as in Go, the
+ * field of exactly the same name, else a field whose name differs only in upper and lower case.
  */
 
 #include <stdbool.h>
@@ -76,7 +76,7 @@ const struct json *json_walk_next(struct json_walk *w, const char **key);
 
 /* returns the value of exactly this key; of duplicates the last one */
 const struct json *json_get(const struct json *obj, const char *key);
-/* returns the last value that is not null and whose key is equal to `key` in any case, as in Go */
+/* returns the last value that is not null and whose key equals `key`, compared without case */
 const struct json *json_get_go(const struct json *obj, const char *key);
 
 /*
@@ -122,8 +122,10 @@ enum json_type {
 	J_NET,	/* struct ipnet: CIDR */
 	J_MAC,	/* struct mac; "" leaves the member unchanged */
 	J_VAL,	/* const struct json *: anything, borrowed */
-	J_OBJ,	/* sub-table read into the struct at offset */
-	J_OBJS, /* struct json_list: array of objects read by sub-table, elements of `size` */
+	J_OBJ,	/* struct at `offset`: an object, read by the table `sub` */
+	/* struct json_list: array of objects, each read by `sub` into an element of sub->size
+	 * bytes */
+	J_OBJS,
 };
 
 struct json_strs {
@@ -146,7 +148,8 @@ struct json_field {
 	/* offset of a bool member that is set to true if the key is present and not null; 0:
 	 * none */
 	size_t has;
-	int64_t min, max; /* J_INT: limits; max for J_STR: maximum length in bytes, 0: none */
+	/* J_INT: limits; J_STR: max is the maximum length in bytes, 0: no limit */
+	int64_t min, max;
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
 	bool own; /* only unirail has this key; the program that unirail replaces ignores it */

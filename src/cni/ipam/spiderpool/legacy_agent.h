@@ -33,8 +33,9 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
  */
 int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
 
-/* Adds "ips", "routes" and "dns" of `obj`, those of the rail's interface, to the result, and sets
- * the flags of rail->call. -ENODATA: there is no address. */
+/* Adds to the result the "dns" of `obj` and those of its "ips" and "routes" that belong to the
+ * rail's interface, and sets the flags of rail->call. -ENODATA: `obj` has no address for the
+ * interface. */
 int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 		    const struct rail_request *rail, struct err *e);
 

@@ -337,7 +337,8 @@ static const struct json_field detect_fields[] = {
 	FIELD("interval_ms", J_INT, interval_ms, .min = 10, .max = INTERVAL_MAX_MS,
 	      JSON_DOC("100", "time between probes")),
 	FIELD("total_ms", J_INT, total_ms, .min = 100, .max = TOTAL_MAX_MS,
-	      JSON_DOC("1000", "limit of both tests, from the time the link has carrier")),
+	      JSON_DOC("1000", "time limit of conflict and gateway detection together, from the "
+			       "time the link has carrier")),
 	FIELD("carrier_ms", J_INT, carrier_ms, .min = 100, .max = TOTAL_MAX_MS,
 	      JSON_DOC("10000", "limit of the wait for carrier")),
 	{0}};
@@ -359,7 +360,9 @@ static const struct json_field fields[] = {
 	      JSON_DOC("the default pools", "names or wildcards of pools, in order of preference")),
 	FIELD("default_ipv6_ippool", J_STRS, pools6,
 	      JSON_DOC("the default pools", "names or wildcards of pools, in order of preference")),
-	FIELD("clean_gateway", J_BOOL, clean_gateway, JSON_DOC("false", "no default route")),
+	FIELD("clean_gateway", J_BOOL, clean_gateway,
+	      JSON_DOC("false", "true: do not add a default route via "
+				"the pool's gateway")),
 	FIELD("match_master_subnet", J_BOOL, match_subnet,
 	      JSON_DOC("false", "use only pools whose subnet contains an address of the master")),
 	FIELD("ipam_unix_socket_path", J_STR, socket,

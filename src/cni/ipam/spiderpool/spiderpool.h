@@ -9,7 +9,7 @@
  *	type                     "spiderpool"
  *	default_ipv4_ippool      pool names or wildcards in order of preference; the
  *	default_ipv6_ippool      default pools if neither list is given
- *	clean_gateway            no default route
+ *	clean_gateway            no default route via the pool's gateway
  *	match_master_subnet      only pools whose subnet holds an address of the master
  *	log_level, log_file_path, log_file_max_size (MB), _max_age (days), _max_count
  *	                         of a plugin that runs as its own process; numbers, or digits as a

@@ -62,8 +62,8 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		break;
 	case COORD_RULE_ADD:
-		/* A rule with a priority may exist: all pods share the host's rule, and an earlier
-		 * NIC may have added the pod's rule for marked replies. */
+		/* A rule with a priority may exist already: all pods share the host's rule, and
+		 * an earlier NIC may have added the pod's rule for marked replies. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
 		break;
 	case COORD_SYSCTL:
@@ -198,7 +198,9 @@ static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic 
 		if (r >= 0)
 			r = nft_reply_marks_set(w, s->ifname, s->num, e);
 		if (r < 0)
-			return step_err(s, nics, err_wrap(e, r, "mark replies of '%s'", s->ifname),
+			return step_err(s, nics,
+					err_wrap(e, r, "mark the replies that leave through '%s'",
+						 s->ifname),
 					e);
 	}
 	return 0;

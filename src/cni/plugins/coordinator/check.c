@@ -232,7 +232,7 @@ int coordinator_check_host(const struct checking *k, struct err *e)
 		families |= family;
 		if (!has_host_route(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
-				       "table %u of the host has no route to '%s' by '%s'",
+				       "table %u of the host has no route to '%s' through '%s'",
 				       k->c->host_table, ip, k->f->host_veth.name);
 		if (!has_host_neigh(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
@@ -404,7 +404,8 @@ static int check_way_to_node(const struct checking *k, uint32_t table, int famil
 		    !table_reaches(k, table, k->exit->index, &dst))
 			return err_set(
 				e, -ENOENT,
-				"table %u of the pod has no route to the node's '%s' by '%s'",
+				"table %u of the pod has no route to the node's address '%s' "
+				"through '%s'",
 				table, ip_str(ip, text), k->exit->name);
 	}
 	return 0;
@@ -417,9 +418,9 @@ static bool is_neighbour(const struct checking *k, const struct ipaddr *ip)
 	return n && neigh_is_permanent(n) && mac_eq(&n->mac, &k->f->host_veth.mac);
 }
 
-/* Returns whether the pod must have permanent neighbours of the family, which all NICs share:
- * ADD of the pod's first NIC makes them. Either this NIC is the first and has addresses of the
- * family, or the pod has such a neighbour. */
+/* Returns whether the pod must have permanent neighbours of the family: this is so if this NIC
+ * is the first and has addresses of the family, or if the pod has such a neighbour. ADD of the
+ * pod's first NIC makes these neighbours for all NICs. */
 static bool first_knew(const struct checking *k, int family)
 {
 	for (size_t i = 0; k->first && i < k->n_ips; i++)
@@ -471,7 +472,9 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	if (r->table != COORD_FIRST_NIC_TABLE && had_default(k, r->family) &&
 	    !table_reaches(k, r->table, k->link->index, &all) &&
 	    !table_reaches(k, TABLE_MAIN, k->link->index, &all))
-		return err_set(e, -ENOENT, "table %u of '%s' has no default route by '%s'",
+		return err_set(e, -ENOENT,
+			       "neither table %u (of the rule 'from %s') nor the "
+			       "main table has a default route through '%s'",
 			       r->table, ip, k->nic->ifname);
 	if (r->table == COORD_FIRST_NIC_TABLE)
 		return 0;
@@ -588,7 +591,7 @@ static int check_cidrs(const struct checking *k, struct err *e)
 
 		if ((families & coordinator_family_bit(&net->ip)) &&
 		    (net->ip.family == 4 ? host4 : host6) && !has_hijack(k, net))
-			return err_set(e, -ENOENT, "the pod has no route to '%s' by '%s'",
+			return err_set(e, -ENOENT, "the pod has no route to '%s' through '%s'",
 				       ipnet_str(net, dst), k->exit->name);
 	}
 	return 0;

@@ -35,9 +35,9 @@ static const struct json_field fields[] = {
 	FIELD("podDefaultRouteNic", J_STR, default_route_nic,
 	      JSON_DOC("the first", "interface that keeps the default route of the main table")),
 	FIELD("podMACPrefix", J_STR, mac_prefix,
-	      JSON_DOC(
-		      NULL,
-		      "first two bytes of MACs, as 0a:1b; the other four are the last bytes of the IP address")),
+	      JSON_DOC(NULL,
+		       "first two bytes of the interface's MAC, such as 0a:1b; the other four are "
+		       "the last four bytes of its first IP address")),
 	FIELD("vethLinkAddress", J_STR, veth_addr, JSON_DOC(NULL, "IPv4 address of veth0")),
 	FIELD("overlayPodCIDR", J_STRS, overlay,
 	      JSON_DOC(NULL, "subnets of pods, which are reached by way of the node")),
@@ -54,7 +54,7 @@ static const struct json_field fields[] = {
 	FIELD("podRPFilter", J_INT, rp_filter, .has = offsetof(struct raw, has_rp_filter),
 	      JSON_DOC("0", "rp_filter of the pod: 0, 1 or 2; negative: unchanged")),
 	FIELD("txQueueLen", J_INT, txqlen, .min = 0, .max = UINT32_MAX,
-	      JSON_DOC("0", "length of the transmit queue; 0: unchanged")),
+	      JSON_DOC("0", "length of the interface's transmit queue; 0: unchanged")),
 	FIELD("vethMTU", J_INT, veth_mtu, .has = offsetof(struct raw, has_veth_mtu),
 	      JSON_DOC("1500", "MTU of veth0")),
 	{0},

@@ -240,8 +240,8 @@ static void add_veth(const struct attach *a, const struct coordinator_conf *c, c
 }
 
 /*
- * Sets the alias of the host end, by which GC recognizes the pair. The message names the link,
- * because its index is not known yet.
+ * Sets the alias of the host end, by which GC recognizes the pair. The message identifies the link
+ * by its name, because the link's index is not known yet.
  */
 static void mark_veth(const struct attach *a, const struct coordinator_nic *nic, const char *host,
 		      struct nl_batch *b)

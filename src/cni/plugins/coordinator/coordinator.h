@@ -116,7 +116,7 @@ struct coordinator_facts {
 	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
 	const int *hidden;     /* ifindexes of later NICs: a chain would not have made them yet */
 	size_t n_hidden;
-	/* [COORD_POD]: of routes; [COORD_HOST]: of host_routes */
+	/* [COORD_POD]: index of `routes`; [COORD_HOST]: index of `host_routes` */
 	struct coordinator_known_routes known[2];
 };
 

@@ -186,9 +186,9 @@ static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, 
 			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
 	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
 		return 0;
-	/* exit->parent may be an index of another namespace, where the host can have an
-	 * unrelated link. So the host's link is accepted only if it is a veth whose own peer
-	 * index is that of `exit`. */
+	/* exit->parent may be the index of a link in a namespace other than the host's, while an
+	 * unrelated link of the host has the same index. So the host's link is accepted only if
+	 * it is a veth whose own peer index is that of `exit`. */
 	r = link_get_index(a->host, exit->parent, &l, e);
 	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
 		f->host_veth = l;
@@ -299,8 +299,8 @@ static int stage_overlay(const struct coordinator_conf *c, const struct coordina
 	ret->mode = COORD_OVERLAY;
 	if (strcmp(ifname, c->default_nic) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"overlay mode is for NICs beside '%s', not for '%s' itself (use "
-				"underlay, or conf.podDefaultCniNic)",
+				"overlay mode is for NICs other than '%s', not for '%s' itself "
+				"(use underlay, or change conf.podDefaultCniNic)",
 				c->default_nic, ifname);
 	if (coordinator_link(f, COORD_VETH))
 		return err_kind(e, ERR_CONF, -EEXIST,

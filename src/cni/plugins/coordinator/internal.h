@@ -40,7 +40,8 @@ void coordinator_known_routes_done(struct coordinator_known_routes *k);
 
 /* Returns the node's rule "from all lookup <table>". */
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);
-/* Pure: whether a family has no route in the table, so that its rule is unused. */
+/* Pure. Returns whether the table's `routes` have none of the family, so that the family's rule
+ * is unused. */
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
 /* Deletes the node's rule for the table, in each address family that has no route in the table. */
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);

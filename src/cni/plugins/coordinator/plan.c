@@ -90,8 +90,8 @@ static void find_src(struct planning *pl)
 	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
 	struct ipaddr *ips = NULL;
 
-	/* Only for IPv4, because the kernel loses IPv6 routes with a source address (kernel bug
-	 * 107071). */
+	/* Only IPv4 routes get a source address, because the kernel loses IPv6 routes with a
+	 * source address (kernel bug 107071). */
 	if (eth0 && coordinator_link_ips(pl->f, eth0->index, COORD_V4, &ips))
 		pl->src4 = ips[0];
 	free(ips);
@@ -449,8 +449,8 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Returns the routes that former pods left in the node's table: to addresses of this NIC, but
- * through other links. Sorted by address. */
+/* Returns, sorted by address, the routes in the node's table to addresses of this NIC through
+ * other links: former pods left these routes. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -568,10 +568,11 @@ static void coordinator_node_steps(struct planning *pl)
 
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
- * Of the planned NIC and the present owner of the default route, one keeps its routes in the main
- * table: the planned NIC if podDefaultRouteNic names it, otherwise the owner. Of the other NIC, the
- * default routes move to the planned NIC's table, and the remaining routes are copied to it. If
- * podDefaultRouteNic names a third interface of the pod, the routes of the owner move as well.
+ * The owner is the first other NIC that has a default route in the main table. If
+ * podDefaultRouteNic names the planned NIC, or a third interface that is not a later NIC of the
+ * call, the plan takes the owner's routes, otherwise the planned NIC's: their default routes move
+ * from the main table to the planned NIC's table, and the remaining routes are copied to that
+ * table.
  */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
@@ -790,8 +791,8 @@ static int wanted_owner(const struct planning *pl, const struct link *owner,
 	return 0;
 }
 
-/* Step 18 of the original: decides which NIC keeps the default route, and moves the routes of the
- * other NIC. */
+/* Step 18 of the original: decides whether the routes of this NIC or those of the owner leave
+ * the main table, and moves them. */
 static int coordinator_tune_routes(struct planning *pl, struct err *e)
 {
 	const struct link *owner, *wanted;
@@ -861,7 +862,7 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 	coordinator_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
 }
 
-/* --- index of existing routes: a configuration may name thousands --- */
+/* --- index of existing routes, because a configuration may name thousands of routes --- */
 
 /* Index entry of a route. Its key is table, metric and destination: the kernel refuses a route with
  * the key of an existing route (EEXIST to NLM_F_EXCL), whatever its next hops are. */

@@ -245,10 +245,10 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
 
 /*
  * coordinator_host_rule_release() deletes the node's rule for the table of routes to pods if no pod
- * has a route in the table any more. The original never deletes this rule. No lock protects it. An
- * ADD adds its route first and then the rule, without a check. The process that deletes the rule
- * checks the table again afterwards, and restores the rule if a route was added meanwhile. So in
- * any order a table with a route has a rule.
+ * has a route in the table any more. The original never deletes this rule. No lock protects the
+ * rule. An ADD adds its route first and then the rule, without a check. The process that deletes
+ * the rule checks the table again afterwards, and restores the rule if a route was added meanwhile.
+ * So in any order a table with a route has a rule.
  */
 
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)

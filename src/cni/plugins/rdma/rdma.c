@@ -14,8 +14,8 @@
 
 #define PLUGIN_NAME "the rdma plugin"
 
-/* The keys of the netconf. read_debug() and rdma_conf_device() read each value separately,
- * because deviceID may also be a key of runtimeConfig. */
+/* The keys of the netconf. The plugin does not parse it by these tables: read_debug() and
+ * rdma_conf_device() read one key each, because deviceID may also be a key of runtimeConfig. */
 static const struct json_field cni_fields[] = {
 	{.name = "debug", .type = J_BOOL, JSON_DOC("false", "log at level debug")},
 	{0},
@@ -32,7 +32,7 @@ static const struct json_table args_table = {args_fields, JSON_GO, 0};
 static const struct json_field fields[] = {
 	{.name = "deviceID",
 	 .type = J_STR,
-	 JSON_DOC("that of prevResult's interface",
+	 JSON_DOC("the device of prevResult's interface",
 		  "PCI address or auxiliary device whose RDMA device is moved; "
 		  "runtimeConfig.deviceID is used if deviceID is absent")},
 	{.name = "args",
@@ -84,7 +84,7 @@ struct undo_move {
 };
 
 /* Moves the device back only if it is in the pod: rdma_move() can fail before the move, or after
- * it if the kernel's reply is lost. */
+ * the move if the kernel's reply is lost. */
 static int undo_move(void *arg, struct err *e)
 {
 	const struct undo_move *u = arg;
@@ -165,7 +165,8 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 /* --- DEL --- */
 
-/* Finds the RDMA device in the pod whose netdev is that of the attachment. */
+/* Sets name to the RDMA device that has the attachment's interface as the netdev of a port;
+ * false: none. */
 static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_MAX])
 {
 	auto_free struct rdma_dev *list = NULL;
@@ -181,8 +182,9 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 	return false;
 }
 
-/* Finds the device without a state file: from the configuration, prevResult and the pod. Returns
- * false if none is found, if the mode is shared, or without the pod's namespace. */
+/* Fills *s without a state file: from the configuration, prevResult and the pod. Returns false
+ * if no device is found, if RDMA's namespace mode is shared, or if the pod's namespace is not
+ * available. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -280,8 +282,8 @@ static int status(const struct chained_call *m, struct err *e)
 }
 
 /* Restores the device. Removes the state file only if the device is on the node afterwards,
- * because the namespace path in the file may meanwhile belong to another pod, so that the device
- * is not found there. */
+ * because the namespace path in the file may meanwhile belong to another pod, in whose namespace
+ * the device is not found. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {

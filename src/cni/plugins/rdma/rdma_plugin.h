@@ -36,7 +36,7 @@ enum { RDMA_NETNS_MAX = 256 };
 
 struct rdma_state {
 	char device[PCI_NAME_MAX];
-	/* name of the device on the node (the original calls it sandbox) */
+	/* name of the device on the node (in the file: sandboxRdmaDevName, as in the original) */
 	char host_name[RDMA_NAME_MAX];
 	char in_pod[RDMA_NAME_MAX]; /* name of the device in the pod */
 	/* attachment that owns the device; "" in a file of the original plugin */
@@ -57,9 +57,10 @@ void rdma_state_sweep(const struct root *r);
  * than `but` names the device and its owner, appends the owner to the text of e. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
- * Returns whether a file of this name belongs to an attachment of the network that is not valid any
- * more. A file of the original plugin names its attachment only in the file's name, "<network>-<64
- * hex digits>-<interface>"; with a name of another form such a file is never stale. Pure.
+ * Returns whether the state file of this name belongs to an attachment of c's network, and this
+ * attachment is not valid any more. A file of the original plugin names its attachment only in the
+ * file's name, "<network>-<64 hex digits>-<interface>"; with a name of another form such a file is
+ * never stale. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -84,8 +85,8 @@ int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX]
 /* Reads the device from the configuration, otherwise finds it by prevResult. */
 int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e);
-/* Returns the interface that identifies the device: the one in the pod with this name, otherwise
- * the only one. NULL: none. Pure. */
+/* Returns the interface of prevResult that identifies the device: the pod's interface with this
+ * name; without one, prevResult's interface if it has exactly one. NULL: none. Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
 
 #endif

@@ -39,8 +39,9 @@ static bool wait_restored(const struct rdma_state *s)
 	return true;
 }
 
-/* For a device that the pod renamed and that is not in the pod's namespace, or whose namespace
- * is deleted: waits until the device is on the node, and gives it the name s->host_name again. */
+/* For a device that is not in the pod's namespace, or whose pod has no namespace any more: if
+ * the pod renamed the device, waits until it is on the node and gives it the name s->host_name
+ * again. */
 static int mend_name(const struct rdma_state *s, struct err *e)
 {
 	struct err reason = ERR_INIT;

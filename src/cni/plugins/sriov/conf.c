@@ -33,7 +33,8 @@ static const struct json_field runtime_fields[] = {
 		   JSON_DOC(NULL, "PCI address of the VF, usually from the device plugin; used if "
 				  "deviceID is absent")),
 	JSON_FIELD("mac", J_STR, struct runtime_conf, mac,
-		   JSON_DOC(NULL, "MAC, used instead of CNI_ARGS MAC and mac")),
+		   JSON_DOC(NULL, "MAC of the VF; takes precedence over MAC of CNI_ARGS and over "
+				  "the key mac")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
@@ -42,7 +43,8 @@ static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 static const struct json_field fields[] = {
 	STR("deviceID", device_id, JSON_DOC(NULL, "PCI address of the VF")),
 	OPT("vlan", J_INT, vlan, has_vlan,
-	    JSON_DOC(NULL, "VLAN id, 0 to 4094; 0: none; the VF keeps its setting if absent")),
+	    JSON_DOC(NULL, "VLAN id, 0 to 4094; 0: none; without this key the VF keeps its "
+			   "setting")),
 	OPT("vlanQoS", J_INT, qos, has_qos,
 	    JSON_DOC("0", "VLAN priority, 0 to 7; allowed only if "
 			  "vlan is set")),
@@ -54,18 +56,24 @@ static const struct json_field fields[] = {
 	JSON_FIELD("mtu", J_INT, struct raw, mtu,
 		   JSON_OWN(NULL, "MTU in the pod, at most the PF's")),
 	OPT("min_tx_rate", J_INT, min_rate, has_min,
-	    JSON_DOC(NULL, "guaranteed rate in Mbit/s; 0: none")),
+	    JSON_DOC(NULL, "guaranteed transmit rate in Mbit/s; 0: none; also 0 if only "
+			   "max_tx_rate is set")),
 	OPT("max_tx_rate", J_INT, max_rate, has_max,
-	    JSON_DOC(NULL, "maximum rate in Mbit/s; 0: no limit")),
+	    JSON_DOC(NULL, "maximum transmit rate in Mbit/s; 0: no limit; also 0 if only "
+			   "min_tx_rate is set")),
 	STR("spoofchk", spoofchk,
-	    JSON_DOC(NULL, "on, or any other word for off; the VF keeps its setting if absent")),
+	    JSON_DOC(NULL, "on, or any other word for off; without this key the VF keeps its "
+			   "setting")),
 	STR("trust", trust,
-	    JSON_DOC(NULL, "on, or any other word for off; the VF keeps its setting if absent")),
+	    JSON_DOC(NULL, "on, or any other word for off; without this key the VF keeps its "
+			   "setting")),
 	STR("link_state", link_state,
-	    JSON_DOC(NULL, "auto, enable or disable; the VF keeps its setting if absent")),
+	    JSON_DOC(NULL, "auto, enable or disable; without this key the VF keeps its setting")),
 	STR("logLevel", log_level,
 	    JSON_DOC("info", "error, warning, info, debug, panic or verbose")),
-	STR("logFile", log_file, JSON_DOC(NULL, "file of the log; without it stderr")),
+	STR("logFile", log_file,
+	    JSON_DOC(NULL, "path of the log file; without this key the log "
+			   "goes to stderr")),
 	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
 		   JSON_DOC(NULL, "from the runtime")),
 	{0},

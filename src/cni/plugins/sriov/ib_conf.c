@@ -56,13 +56,13 @@ static const struct json_field fields[] = {
 	    JSON_DOC(NULL, "PCI address of the VF, or of a PF that is bound to vfio-pci")),
 	STR("pkey", pkey, JSON_DOC(NULL, "partition key, used only by ib-kubernetes")),
 	STR("link_state", link_state,
-	    JSON_DOC(NULL, "auto, enable or disable; the VF keeps its setting if absent")),
+	    JSON_DOC(NULL, "auto, enable or disable; without this key the VF keeps its setting")),
 	STR("guidPool", pool,
-	    JSON_OWN(
-		    NULL,
-		    "range FIRST-LAST of this node's GUIDs, for VFs that have none; without guidPool, a GUID is derived from the PF's")),
+	    JSON_OWN(NULL, "range FIRST-LAST of GUIDs that this node gives to VFs without a GUID; "
+			   "without guidPool, such a VF gets a GUID derived from that of its PF")),
 	BOOL("rdmaIsolation", isolation,
-	     JSON_DOC("false", "move the RDMA device into the pod too; needs exclusive mode")),
+	     JSON_DOC("false", "move the RDMA device into the pod too; needs the RDMA "
+			       "subsystem's exclusive mode")),
 	BOOL("ibKubernetesEnabled", ib_kubernetes,
 	     JSON_DOC("false", "fail until ib-kubernetes has configured the GUID")),
 	BOOL("vfioPciMode", vfio, JSON_DOC("detected", "the VF is bound to vfio-pci")),

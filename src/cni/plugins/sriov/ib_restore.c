@@ -197,8 +197,9 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. Returns 1 if a
- * running pod has the VF and sets *living to its namespace, which the caller frees. */
+/* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. If a
+ * running pod has the VF, sets *living to the path of that pod's namespace (the caller frees the
+ * string) and returns 1. */
 static int restore_from_deleted_pod(struct attach *a, const char *bdf, const char *ifname,
 				    char **living, struct err *e)
 {
@@ -585,7 +586,8 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 	c.netns_fd = host_netns;
 	/*
 	 * The message that moves the netdev also renames it, because a link of the node may have
-	 * the netdev's name in the pod. If a link has the former name, the netdev keeps its name.
+	 * the name that the netdev has in the pod. If a link of the node has the netdev's former
+	 * name, the message does not rename the netdev.
 	 */
 	if (ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;

@@ -76,7 +76,7 @@ int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e
 /* Sets *ret to the n-th GUID of the pool, counted from 0; kind ERR_UNAVAILABLE: the pool is
  * smaller. */
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
-/* Computes the GUID of a VF from its PF's GUID (text) and its number. */
+/* Computes the GUID of a VF from its PF's GUID (text) and the VF's number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);
 /* Sets *ret to the position of a VF among all VFs that the node's HCAs support. The position does
  * not depend on how many VFs exist now. */

@@ -12,8 +12,8 @@
 #include "cni/plugins/sriov/internal.h"
 #include "kern/sys/netns.h"
 
-/* Sockets for a restore: in the pod's namespace, or in the one that the record names as the
- * pod's. */
+/* Sockets for a restore. The pod's socket is a->pod; without a->pod it is opened here, in the
+ * namespace that the record names. */
 struct way {
 	struct vf_restore_state restore;
 	struct nl_wire *own; /* opened here */
@@ -82,8 +82,8 @@ static int restore_from_deleted_pod(struct attach *a, const struct vf_record *r,
 	return 0;
 }
 
-/* For a VF of a deleted pod that has no record: restores the VF if the device itself shows its
- * former state, otherwise only removes the allocation file. */
+/* For a VF that has no record and belonged to a deleted pod: restores the VF if the device
+ * itself shows its former state, otherwise only removes the allocation file. */
 static int restore_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
@@ -178,8 +178,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	struct err reason = ERR_INIT;
 	int code;
 
-	/* Another attachment has a record of the VF, for instance because the ADD of this one was
-	 * refused while another pod has the VF. */
+	/* Another attachment has a record of the VF, for instance because another pod has the VF
+	 * and the ADD of this attachment was refused. */
 	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
 		return 0;
 	(void)vf_owner_read(root, bdf, &owner, NULL);

@@ -351,8 +351,8 @@ static int configured(const struct rail *rail, int code, struct err *e)
 	return rail_err(rail, code, e);
 }
 
-/* Sets the result's MAC of a VF with a userspace driver: the requested MAC, or the administrative
- * MAC, because only the PF reports attributes of such a VF. */
+/* Sets the result's MAC of a VF with a userspace driver: the requested MAC; if none is
+ * requested, the administrative MAC, because only the PF reports attributes of such a VF. */
 static void report_mac(struct rail *rail)
 {
 	const struct mac *admin = &rail->vf->now.mac;

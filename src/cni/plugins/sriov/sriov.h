@@ -7,8 +7,8 @@
  * that only its PF can set. Its netconf, keys matched as Go's encoding/json does:
  *
  *	deviceID	the VF's PCI address; absent: runtimeConfig.deviceID
- *	vlan		0..4094, 0: none. If this key or one of mac to link_state is absent, the VF
- *			keeps its value
+ *	vlan		0..4094, 0: none. The VF keeps its VLAN if this key is absent; likewise for
+ *			each of the keys from mac to link_state below
  *	vlanQoS		0..7, only with vlan; default 0
  *	vlanProto	"802.1q" (default) or "802.1ad", only with vlan
  *	mac		used if neither runtimeConfig.mac nor MAC of CNI_ARGS is set
@@ -19,9 +19,9 @@
  *	logLevel, logFile	level and file of the log if sriov is a process of its own
  *	ipam, dns	as in every link driver
  *
- * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
- * result only. A PF that is bound to vfio has no driver that sets attributes: its VFs are moved
- * unchanged, and a netconf with attributes is refused.
+ * A VF bound to a userspace driver (DPDK) has no link: ADD only sets the VF's attributes, allocates
+ * addresses and prints a result. A PF that is bound to vfio has no driver that sets attributes: its
+ * VFs are moved unchanged, and a netconf with attributes is refused.
  *
  * The VF's state is recorded in /var/lib/cni/sriov/<container>-<interface> before any change
  * (cni/device/vf_record.h). DEL, GC and a failed ADD restore all of it: attributes, name, MAC, MTU,

@@ -34,8 +34,9 @@ static const struct json_field fields[] = {
 			"MAC; the first given of args.cni.mac, runtimeConfig.mac, CNI_ARGS MAC and mac is used")),
 	JSON_FIELD("sysctl", J_VAL, struct raw, sysctl,
 		   JSON_DOC(NULL,
-			    "object of sysctls below net, by name; IFNAME stands for the interface; "
-			    "if /etc/cni/tuning/allowlist.conf exists, only those that it allows")),
+			    "object of sysctls below net, by name; IFNAME stands for the "
+			    "interface; if /etc/cni/tuning/allowlist.conf exists, each sysctl "
+			    "must match a line of that file")),
 	JSON_FIELD("promisc", J_BOOL, struct raw, promisc, .has = offsetof(struct raw, has_promisc),
 		   JSON_DOC(NULL, "promiscuous mode")),
 	JSON_FIELD("mtu", J_INT, struct raw, mtu, .has = offsetof(struct raw, has_mtu), .min = 0,
@@ -147,9 +148,9 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 		place, a, b);
 }
 
-/* Adds a sysctl of the object `place`. It replaces the sysctl of an object that was read earlier.
- * Within one object, it is an error to repeat a key, or to give one sysctl two different values
- * under two keys. */
+/* Adds a sysctl of the object `place`. If an object that was read earlier has the same sysctl,
+ * the new value replaces the earlier one. Within one object, it is an error to repeat a key, or
+ * to give one sysctl two different values under two keys. */
 static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, const char *place,
 		      const char *key, const char *value, struct err *e)
 {

@@ -237,7 +237,7 @@ static int open_group(struct pattern *t)
 	return 0;
 }
 
-/* Returns the length of "{2}", "{2,}" or "{2,5}"; 0: a literal brace. */
+/* Returns the length of a repetition such as "{2}", "{2,}" or "{2,5}"; 0: p is a literal brace. */
 static size_t braces(const char *p)
 {
 	size_t n = 1 + strspn(p + 1, "0123456789");

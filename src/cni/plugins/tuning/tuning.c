@@ -168,8 +168,8 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	return r;
 }
 
-/* If the result has an interface of this name in the pod, one of the same name on the node stays
- * unchanged. */
+/* If the result has an interface of this name in the pod, an interface of the same name on the
+ * node stays unchanged. */
 static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 {
 	bool in_pod = cni_result_pod_iface(r, ifname) >= 0;

@@ -13,8 +13,8 @@
  *	args.cni		{sysctl, mac, promisc, mtu, allmulti, txQLen}
  *
  * The sources in the order of precedence: args.cni, runtimeConfig, MAC of CNI_ARGS, the netconf's
- * own keys. Sysctls must be below net. If /etc/cni/tuning/allowlist.conf exists, each must match a
- * line of it.
+ * own keys. Sysctls must be below net. If /etc/cni/tuning/allowlist.conf exists, each sysctl must
+ * match a line of that file.
  *
  * The former state of the interface is stored in <dataDir>/<container id>_<interface>.json, in the
  * original's format; DEL restores it and removes the file. A second tuning in the chain adds to the
@@ -39,7 +39,8 @@ struct tuning_attrs {
 struct tuning_sysctl {
 	const char *key, *value; /* as written in the configuration */
 	char *path;		 /* below /proc/sys, IFNAME replaced */
-	const char *object;	 /* place of the object that has the value, a literal */
+	/* "conf.sysctl" or "conf.args.cni.sysctl": the object that has the value */
+	const char *object;
 };
 
 struct tuning_conf {
@@ -66,7 +67,7 @@ const char *tuning_data_dir(const struct chained_call *m);
  * sysctl is not below net. */
 char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
 bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
-/* Returns the current values on the link of the attributes that `want` sets. */
+/* Returns the link's current values of those attributes that `want` sets. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
 /* Returns all attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);

@@ -173,7 +173,7 @@ static void test_default_network_annotation_replaces_the_cluster_network(void **
 	IS("+team/rail0@eth9 pod/rail0@net2", .n_netconf = 2, .first = "team/rail0@eth9",
 	   .nets = "rail0");
 	IS("kube-system/cluster", .cluster = "cluster", .first = "");
-	REFUSED("takes 300000 bytes", .n_netconf = 1, .nets = "large");
+	REFUSED("of 300000 bytes", .n_netconf = 1, .nets = "large");
 	REFUSED("more than one default network is specified", .n_netconf = 1,
 		.first = "more,cluster");
 	LACKS("network 'kube-system/none' (annotation v1.multus-cni.io/default-network)",

@@ -278,8 +278,8 @@ static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 	s.netns_fd = pod.ns;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
-	      "create veth 'eth1': Invalid argument (EINVAL): while the peer is set up in another namespace, the link "
-	      "itself cannot be set up in another namespace or be a bridge port");
+	      "create veth 'eth1': Invalid argument (EINVAL): if the peer is to be up in another namespace, the link "
+	      "itself can neither be up in another namespace nor be a bridge port");
 	kern_close(&host);
 	kern_close(&pod);
 }
