@@ -172,24 +172,22 @@ static const struct applet table[] = {
 	 verify_cmds,
 	 "Run 'unirail verify --listen' on one side and 'unirail verify HOST' on the other. The "
 	 "two sides connect over TCP and test a reliable connection (RC) between their RDMA "
-	 "devices: they write (send, read) a pattern and verify every byte on the receiving "
-	 "side; send messages back and forth, with half of the round trip as latency; and "
-	 "measure the bandwidth, whose data are verified as well.\n\nHOST is the peer's address "
-	 "on the rail to test: each side finds device, port and GID by its own address of the "
-	 "connection. With --all HOST may be any address of the peer.\n\nEvery host that can "
-	 "reach the listening port can run tests and write into the memory that is allocated for "
-	 "them: listen only as long as needed. Exit status: 0 success, 1 a test failed, 2 a "
-	 "usage error."},
+	 "devices: they write (send, read) a pattern and verify every byte on the receiving side; "
+	 "send messages back and forth, with half of the round trip as latency; and measure the "
+	 "bandwidth, whose data are verified as well.\n\nHOST is the peer's address on the rail to "
+	 "test: each side finds device, port and GID by its own address of the connection. With "
+	 "--all HOST may be any address of the peer.\n\nEvery host that can reach the listening "
+	 "port can run tests and write into the memory that is allocated for them: listen only as "
+	 "long as needed. Exit status: 0 success, 1 a test failed, 2 a usage error."},
 	{"doctor", "diagnose problems of this host, and write a snapshot for a bug report",
 	 doctor_main, 0, doctor_cmds,
-	 "Checks RDMA devices, links, PFs, VFs, pools, the directories of CNI, and resources "
-	 "that deleted pods left behind. Each problem is one line: what is wrong, where, and the "
-	 "remedy. Only --fix changes anything. Exit status: 0 no problem (notes are not "
-	 "problems), 1 problems, 2 a usage error.\n\n--snapshot writes the parts of /sys, /proc, "
-	 "/etc, /dev and /var/lib that unirail reads, and the kernel's answers to netlink "
-	 "requests, into one text file. Tokens, keys, passwords and kubeconfigs are left out; "
-	 "host names, interface names and addresses are not. --root FILE checks such a file "
-	 "instead of this host."},
+	 "Checks RDMA devices, links, PFs, VFs, pools, the directories of CNI, and resources that "
+	 "deleted pods left behind. Each problem is one line: what is wrong, where, and the "
+	 "remedy. Only --fix changes anything. Exit status: 0 no problem (notes are not problems), "
+	 "1 problems, 2 a usage error.\n\n--snapshot writes the parts of /sys, /proc, /etc, /dev "
+	 "and /var/lib that unirail reads, and the kernel's answers to netlink requests, into one "
+	 "text file. Tokens, keys, passwords and kubeconfigs are left out; host names, interface "
+	 "names and addresses are not. --root FILE checks such a file instead of this host."},
 	{"lint", "validate pools, networks and workloads in manifests, without a cluster",
 	 lint_main, 0, lint_cmds,
 	 "Reads manifests (YAML or JSON; several documents and Lists; '-': standard input) and "
@@ -228,15 +226,14 @@ static const struct applet table[] = {
 	 "invalid value."},
 	{"migrate", "move a cluster from Spiderpool and Multus to unirail", migrate_main, 0,
 	 migrate_cmds,
-	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and "
-	 "shows the steps to unirail, each with the present state, the state afterwards, the "
-	 "equivalent command and the one that reverses it. 'apply' carries them out, node by "
-	 "node: running pods keep their interfaces and addresses. 'undo' returns the cluster to "
-	 "Spiderpool and Multus. State that cannot be migrated unchanged is refused, with the "
-	 "remedy. deploy/README.md describes the steps.\n\nThe state of the migration is stored "
-	 "in the cluster: after a command was killed, run it again, from any machine. Exit "
-	 "status: 0 nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 a plan "
-	 "has steps."},
+	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and shows "
+	 "the steps to unirail, each with the present state, the state afterwards, the equivalent "
+	 "command and the one that reverses it. 'apply' carries them out, node by node: running "
+	 "pods keep their interfaces and addresses. 'undo' returns the cluster to Spiderpool and "
+	 "Multus. State that cannot be migrated unchanged is refused, with the remedy. "
+	 "deploy/README.md describes the steps.\n\nThe state of the migration is stored in the "
+	 "cluster: after a command was killed, run it again, from any machine. Exit status: 0 "
+	 "nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 a plan has steps."},
 	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
 	 NULL},
 	{"help", "help on an applet or a command", help_main, 0, help_cmds, NULL},

@@ -20,9 +20,7 @@ static void __attribute__((noreturn)) out_of_memory(size_t n)
 {
 	char line[80];
 	int len = snprintf(line, sizeof(line),
-			   "unirail: out of memory (at least %zu bytes "
-			   "requested)\n",
-			   n);
+			   "unirail: out of memory (at least %zu bytes requested)\n", n);
 
 	if (write(STDERR_FILENO, line, (size_t)len) < 0)
 		_exit(1);

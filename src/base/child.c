@@ -117,8 +117,7 @@ static void on_timer(void *arg)
 	c->watch_out = NULL;
 	c->done = NULL;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT,
-		 "the child process exceeded its timeout and was "
-		 "killed");
+		 "the child process exceeded its timeout and was killed");
 	/* done() may cancel the child, so c is not used afterwards */
 	done(c->arg, 0, buf_span(&c->b), &e);
 }

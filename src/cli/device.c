@@ -68,8 +68,7 @@ static const struct opt plan_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json",
-	 "no effect: the configuration is always printed "
-	 "as JSON",
+	 "no effect: the configuration is always printed as JSON",
 	 offsetof(struct device_opts, output), 0, 0},
 	{0},
 };

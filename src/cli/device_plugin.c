@@ -73,8 +73,7 @@ const struct cmd device_plugin_cmds[] = {
 	{NULL, "[CONFIG...]",
 	 "advertise RDMA devices and VFs to the kubelet; CONFIG: files, or directories of a mounted "
 	 "ConfigMap (" PATH_RESOURCES "); without CONFIG, if this default path does not exist: "
-	 "resources named by rail, as 'unirail device plan' prints "
-	 "them",
+	 "resources named by rail, as 'unirail device plan' prints them",
 	 opts, 0, -1},
 	{0},
 };

@@ -39,9 +39,7 @@ struct kube_tool {
 static const struct opt get_opts[] = {
 	ACCESS,
 	{"namespace", 'n', OPT_STR, "NS",
-	 "namespace of the objects, instead of the context's "
-	 "namespace",
-	 AT(ns)},
+	 "namespace of the objects, instead of the context's namespace", AT(ns)},
 	{"all-namespaces", 'A', OPT_FLAG, NULL, "list objects of all namespaces", AT(all)},
 	{"selector", 'l', OPT_STR, "LABELS",
 	 "list objects that match this label selector: a=b,c!=d", AT(labels)},

@@ -198,8 +198,7 @@ void doctor_node_address(struct doctor *d)
 		if (!l)
 			continue;
 		snprintf(remedy, sizeof(remedy),
-			 "set %s of %s to the node's own interface or "
-			 "address",
+			 "set %s of %s to the node's own interface or address",
 			 annotations[i].setting, annotations[i].cni);
 		doctor_find(
 			d, FINDING_PROBLEM, l->name, remedy,

@@ -208,9 +208,8 @@ void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plu
 	    mtu > MTU_LIMIT)
 		return;
 	snprintf(remedy, sizeof(remedy),
-		 "'unirail host addr %s --mtu %lld', or set a smaller "
-		 "mtu for the plugin",
-		 l->name, (long long)mtu);
+		 "'unirail host addr %s --mtu %lld', or set a smaller mtu for the plugin", l->name,
+		 (long long)mtu);
 	doctor_find(
 		d, FINDING_PROBLEM, file, remedy,
 		"plugin '%s' sets MTU %lld, but its master '%s' has %u: the kernel refuses the larger MTU",

@@ -358,8 +358,7 @@ static void check_pod(struct run *r, const struct json *pod, const char *path)
 	r->where = where;
 	if (lint_networks(&r->l, r->o->ns, pod, &v, &n, &e) < 0) {
 		doctor_find(r->d, FINDING_PROBLEM, where,
-			    "correct the annotation, or add the "
-			    "manifests of the networks that it "
+			    "correct the annotation, or add the manifests of the networks that it "
 			    "selects to --with",
 			    "%s", e.text);
 		return;

@@ -332,8 +332,7 @@ static int kube_exec_result(const struct kube_exec *x, int status, const struct 
 		r = err_kind(e, ERR_UNAVAILABLE, reason->code, "%s", reason->text);
 	else if (status == NOT_FOUND)
 		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT,
-			     "the program cannot be executed or "
-			     "exited with status 127%s%s",
+			     "the program cannot be executed or exited with status 127%s%s",
 			     hint ? ": " : "", hint ? hint : "");
 	else if (status)
 		r = err_kind(e, ERR_UNAVAILABLE, -EIO, "the program exited with status %d%s%s",

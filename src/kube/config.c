@@ -354,9 +354,8 @@ static int file_or_data(const char *subject, const char *field, const char *dir,
 
 		if (r < 0)
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s: %s-data is not base64 of a text "
-					"(PEM)",
-					subject, field);
+					"%s: %s-data is not base64 of a text (PEM)", subject,
+					field);
 	} else if (path && *path) {
 		*ret_path = resolve(dir, path);
 	}

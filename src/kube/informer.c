@@ -195,8 +195,7 @@ static void not_decoded(struct kube_informer *i, const struct kube_object *o, co
 	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
 
 	log_limited(LOG_WARN, 3,
-		    "kube: cannot decode an object, its previous state (if any) "
-		    "stays in use",
+		    "kube: cannot decode an object, its previous state (if any) stays in use",
 		    LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name), LOG_S("error", e->text));
 	if (known)

@@ -82,8 +82,7 @@ static void on_timer(void *arg)
 		return;
 	}
 	conn_refuse(c, 408,
-		    "the request was not complete at the timeout, or its body arrived "
-		    "too slowly");
+		    "the request was not complete at the timeout, or its body arrived too slowly");
 	conn_advance(c);
 }
 

@@ -44,8 +44,7 @@ static const struct json_table plan_table = {plan_fields, JSON_CLOSED, 0};
 static int wrong_text(struct api_call *c, const char *field, const char *text)
 {
 	api_refuse(c, 422, 601,
-		   "%s in body: '%.100s' is not an address (masterAddresses need a "
-		   "prefix length)",
+		   "%s in body: '%.100s' is not an address (masterAddresses need a prefix length)",
 		   field, text);
 	return -EINVAL;
 }

@@ -22,8 +22,7 @@ static void say_view(const struct block_view *v, const struct blocks_pool *p, st
 		buf_printf(w, ", %zu have no free address", full);
 	if (v->requested_ms)
 		buf_printf(w,
-			   "; addresses of %zu of these blocks were requested from their "
-			   "nodes, %s",
+			   "; addresses of %zu of these blocks were requested from their nodes, %s",
 			   v->requested < v->n_peers ? v->requested : v->n_peers,
 			   v->n_available ? "some are available" : "none is released yet");
 	else if (v->n_taken == block_count(&p->cut))

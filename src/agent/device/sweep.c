@@ -263,8 +263,7 @@ size_t device_sweep_plan(struct device_sweep *s, const struct json *node, int64_
 static void report(const struct device_sweep *s, const char *name)
 {
 	auto_free char *text = xasprintf("extended resource '%s' removed from the Node: its "
-					 "capacity is 0, and no device plugin of unirail serves "
-					 "it",
+					 "capacity is 0, and no device plugin of unirail serves it",
 					 name);
 
 	log_info("stale extended resource removed from the Node", LOG_S("resource", name));

@@ -626,10 +626,10 @@ static void forget(const struct block_table *t, struct ipam *store)
 		if (!migration_is_stale(t, &leases->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
-			log_error("failed to remove from the journal an address that was "
-				  "exported to another node, or whose block this node no longer "
-				  "has",
-				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
+			log_error(
+				"failed to remove from the journal an address that was "
+				"exported to another node, or whose block this node no longer has",
+				LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
 		else
 			log_info("exported a retained address to another node, or no longer has "
 				 "the address's block",

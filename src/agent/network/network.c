@@ -117,8 +117,7 @@ static void answer(struct nets_request *a)
 	jo_end_obj(&o);
 	if (b.over)
 		http_answer_error(a->q, 500, 999,
-				  "the response with the pod's networks is "
-				  "longer than 4 MiB");
+				  "the response with the pod's networks is longer than 4 MiB");
 	else
 		http_answer(a->q, &(struct http1_response){
 					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});
@@ -186,9 +185,9 @@ static int take_devices(struct nets_request *a, int status, struct span out,
 		return err_wrap(e, cause->code, "query the kubelet");
 	}
 	if (!part.p)
-		return err_set(e, -EPROTO,
-			       "the process that queries the kubelet returned no "
-			       "answer for the pod");
+		return err_set(
+			e, -EPROTO,
+			"the process that queries the kubelet returned no answer for the pod");
 	if (status != 0 || span_has_prefix(part, "!"))
 		return err_set(e, -EIO, "%.*s", (int)(part.n < 800 ? part.n : 800), part.p);
 	allocated_parse(&found, part);

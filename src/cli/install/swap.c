@@ -262,8 +262,7 @@ static int prepare(struct swap *s, struct err *e)
 		r = second_name(s, s->ops[i].name, s->ops[i].old);
 		if (r < 0 && r != -ENOENT)
 			return err_sys(e, r,
-				       "give '%s' a second name before it is replaced or "
-				       "removed",
+				       "give '%s' a second name before it is replaced or removed",
 				       s->ops[i].name);
 	}
 	r = path_sync_dir(s->dir);

@@ -216,7 +216,6 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *mess
 	}
 	free(x.v);
 	buf_printf(messages,
-		   "%zu addresses found in libcni's cache and in %zu network "
-		   "namespaces\n",
-		   f->n, f->netns);
+		   "%zu addresses found in libcni's cache and in %zu network namespaces\n", f->n,
+		   f->netns);
 }

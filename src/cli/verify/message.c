@@ -251,8 +251,7 @@ static int parse_head(struct span *rest, struct verify_msg *m, struct err *e)
 			       (unsigned int)version, VERIFY_VERSION);
 	if (!span_cut(rest, ' ', &word))
 		return err_set(e, -EBADMSG,
-			       "the peer sent a line without a message after the "
-			       "protocol version");
+			       "the peer sent a line without a message after the protocol version");
 	for (m->verb = 0; m->verb < VERIFY_VERBS; m->verb++)
 		if (span_eq(word, verbs[m->verb]))
 			return 0;

@@ -205,8 +205,7 @@ static int find_device(const struct verify_facts *f, const struct verify_choice 
 			continue;
 		if (!p)
 			return err_set(e, -ENODEV,
-				       "RDMA device '%s' has no port %u; it has %zu "
-				       "port(s)",
+				       "RDMA device '%s' has no port %u; it has %zu port(s)",
 				       d->name, port, d->n_ports);
 		*ret = (struct verify_rail){0};
 		fill(ret, d, p, NULL);

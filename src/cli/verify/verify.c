@@ -32,9 +32,7 @@ static const struct opt opts[] = {
 	 "[ADDRESS][:PORT]",
 	 AT(listen), 0, 0},
 	{"once", 0, OPT_FLAG, NULL,
-	 "with --listen: end after one test; the exit status is that "
-	 "of the test",
-	 AT(once), 0, 0},
+	 "with --listen: end after one test; the exit status is that of the test", AT(once), 0, 0},
 	{"all", 'a', OPT_FLAG, NULL,
 	 "test every local address that has an RDMA device; the other end is the peer's address "
 	 "in the same subnet, or if there is none, on the interface of the same name",
@@ -49,9 +47,7 @@ static const struct opt opts[] = {
 	 1000000000},
 	{"time", 't', OPT_DUR, "TIME", "duration of the bandwidth measurement (2s)", AT(time_ms), 1,
 	 TIME_MAX_MS},
-	{"device", 'd', OPT_STR, "DEVICE",
-	 "RDMA device (default: the device of the local "
-	 "address)",
+	{"device", 'd', OPT_STR, "DEVICE", "RDMA device (default: the device of the local address)",
 	 AT(device), 0, 0},
 	{"port", 'i', OPT_INT, "PORT", "port of the RDMA device", AT(port), 1, 255},
 	{"gid-index", 'x', OPT_INT, "INDEX",

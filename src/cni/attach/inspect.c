@@ -146,8 +146,7 @@ static int no_such_master(struct nl_wire *w, const char *name, int code, struct 
 			buf_printf(&names, "%s'%s'", shown++ ? ", " : "", links[i].name);
 	err_default_kind(e, ERR_UNAVAILABLE);
 	return err_wrap(e, code,
-			"conf.master is '%s', but the node (with linkInContainer: the "
-			"pod) has %s",
+			"conf.master is '%s', but the node (with linkInContainer: the pod) has %s",
 			name, names.len ? names.p : "no suitable device");
 }
 

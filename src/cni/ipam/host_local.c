@@ -27,9 +27,8 @@ static int open_store(const struct cni_ipam_call *call, const struct host_local_
 	/* The network's name becomes the name of a directory. */
 	if (!cni_name_ok(call->name))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"network name '%s' cannot name a directory of addresses: "
-				"expected letters, digits, '_', '.' and '-', a letter or digit "
-				"first",
+				"network name '%s' cannot name a directory of addresses: expected "
+				"letters, digits, '_', '.' and '-', a letter or digit first",
 				call->name);
 	return hostlocal_open(h, &call->call->root, c->data_dir, call->name, create, e);
 }

@@ -97,9 +97,8 @@ static int check_name(struct admit *a)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "metadata.annotations[" ANNOTATION_NAD_NAME
 				    "]: invalid custom net-attach-def resource name '%.100s': "
-				    "expected at most 253 lower case letters, digits, '-' and "
-				    "'.', with a letter or digit at both ends of each part "
-				    "between dots",
+				    "expected at most 253 lower case letters, digits, '-' and '.', "
+				    "with a letter or digit at both ends of each part between dots",
 				    given);
 	return r == 0 ? check_taken(a, given ? given : a->request->name) : r;
 }

@@ -528,8 +528,7 @@ static int admit_subnet_check_deletion(struct admit *a)
 	if (n > 0)
 		admit_warn(a,
 			   "%" PRId64 " addresses of Subnet %s are in use by its pools: the "
-			   "pools are removed too, each when the last of its "
-			   "addresses is released",
+			   "pools are removed too, each when the last of its addresses is released",
 			   n, a->request->name);
 	return 0;
 }

@@ -357,8 +357,7 @@ void range_locks_free(struct range_locks *c)
 	if (!c)
 		return;
 	err_kind(&e, ERR_AGAIN, -ECANCELED,
-		 "this replica of unirail-controller is stopping: try "
-		 "again");
+		 "this replica of unirail-controller is stopping: try again");
 	while (c->first)
 		end(c->first, &e);
 	range_locks_cleanup_stop(c);

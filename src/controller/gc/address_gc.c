@@ -167,8 +167,7 @@ static void add_counts(struct buf *b, const struct pool_status_stats *c)
 		       "Writes of a pool's status, annotation or finalizer that conflicted with "
 		       "another write.");
 	sample_counter(b, "unirail_pool_writes_total", c->writes,
-		       "Writes of a pool's status, annotation "
-		       "or finalizer.");
+		       "Writes of a pool's status, annotation or finalizer.");
 	sample_counter(b, "unirail_pool_write_failures_total", c->failures,
 		       "Failed writes of a pool's status, annotation or finalizer, each of which "
 		       "is retried.");

@@ -155,8 +155,7 @@ void review_answer(struct review *q, struct review_answer *a)
 	forget(it);
 	if (b.over)
 		http_answer_error(http, 500, 500,
-				  "the webhook's AdmissionReview response is too "
-				  "long");
+				  "the webhook's AdmissionReview response is too long");
 	else
 		http_answer(http, &(struct http1_response){
 					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});

@@ -39,9 +39,7 @@ void resource_report(struct resource_messages *l, enum resource_level level, con
 	va_end(ap);
 	if (l->n == MESSAGES_MAX) {
 		buf_reset(&b);
-		buf_printf(&b,
-			   "more than %d messages about the resources, the others are left "
-			   "out",
+		buf_printf(&b, "more than %d messages about the resources, the others are left out",
 			   MESSAGES_MAX);
 		level = MESSAGE_WARNING;
 		resource = NULL;

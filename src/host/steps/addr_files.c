@@ -445,8 +445,7 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 				  "none of them is on this host");
 	if (changed)
 		host_plan_remark(p, "addr", a->dev,
-				 "DHCP starts at the next boot, or now with "
-				 "'%s'",
+				 "DHCP starts at the next boot, or now with '%s'",
 				 by == HOST_OWNER_NETPLAN ? "netplan apply"
 				 : by == HOST_OWNER_NM	  ? "nmcli connection reload"
 							  : "networkctl reload");

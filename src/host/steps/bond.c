@@ -346,9 +346,8 @@ int host_bond_act(struct host *h, const struct host_op *op, struct err *e)
 		r = act_del(w, dev, e);
 	else
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"operation '%s': unknown verb, or the "
-				"argument 'mode' or 'bond' is missing or "
-				"invalid",
+				"operation '%s': unknown verb, or the argument 'mode' or 'bond' is "
+				"missing or invalid",
 				op->verb);
 	return r < 0 ? r : 1;
 }

@@ -32,8 +32,7 @@ static const struct opt keys[] = {
 	{"gpu", 0, OPT_CHOICE, TYPES, "link type of NICs below a PCIe switch with a GPU",
 	 offsetof(struct link_want, gpu), 0, 0},
 	{"other", 0, OPT_CHOICE, TYPES,
-	 "link type of the NICs that are not below a PCIe switch "
-	 "with a GPU",
+	 "link type of the NICs that are not below a PCIe switch with a GPU",
 	 offsetof(struct link_want, other), 0, 0},
 	{"nics", 0, OPT_STR, "NAME,...",
 	 "only these NICs: interfaces, RDMA devices or PCI addresses",
@@ -189,8 +188,7 @@ static void read_card(struct host *h, struct card *c)
 
 	buf_init(&b, CONFIG_MAX);
 	str_copy(c->reason, sizeof(c->reason),
-		 "the snapshot does not contain the settings of "
-		 "the card's firmware");
+		 "the snapshot does not contain the settings of the card's firmware");
 	if (h->kernel) {
 		if (!by_fwctl(h, c) && !by_program(h, "mlxconfig", c))
 			by_program(h, "mstconfig", c);
@@ -382,8 +380,7 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 		return r;
 	if (!bdf || !pci_bdf_ok(bdf))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"operation '%s': argument 'bdf' is missing "
-				"or is not a PCI address",
+				"operation '%s': argument 'bdf' is missing or is not a PCI address",
 				op->verb);
 	if (via && (!strcmp(via, "mlxconfig") || !strcmp(via, "mstconfig")))
 		return set_by_program(h, via, bdf, port, type, e);

@@ -265,9 +265,7 @@ int host_net_act(struct host *h, const struct host_op *op, struct err *e)
 		return r < 0 ? r : commit(w, b, op->verb, e);
 	}
 	return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"operation '%s' is unknown, or its "
-			"argument 'dev' is missing",
-			op->verb);
+			"operation '%s' is unknown, or its argument 'dev' is missing", op->verb);
 }
 
 int host_net_in_effect(struct host *h, const struct host_op *op, struct err *e)

@@ -20,8 +20,7 @@ struct want {
 
 static const struct opt keys[] = {
 	{"program", 0, OPT_STR, "PATH",
-	 "path of unirail on the host (default: "
-	 "/usr/local/bin/unirail)",
+	 "path of unirail on the host (default: /usr/local/bin/unirail)",
 	 offsetof(struct want, program), 0, 0},
 	{0},
 };

@@ -54,18 +54,15 @@ static const struct opt keys[] = {
 	 "priority of RDMA traffic for NICs that are not below a PCIe switch with a GPU",
 	 AT(storage_priority), 0, 7},
 	{"storage-cnp-priority", 0, OPT_INT, "N",
-	 "priority of congestion notifications on the "
-	 "NICs that storage-priority applies to "
+	 "priority of congestion notifications on the NICs that storage-priority applies to "
 	 "(cnp-priority)",
 	 AT(storage_cnp_priority), 0, 7},
 	{"storage-dscp", 0, OPT_INT, "DSCP",
-	 "DSCP of RDMA traffic on the NICs that "
-	 "storage-priority applies to (8 times "
+	 "DSCP of RDMA traffic on the NICs that storage-priority applies to (8 times "
 	 "storage-priority)",
 	 AT(storage_dscp), 0, 63},
 	{"storage-cnp-dscp", 0, OPT_INT, "DSCP",
-	 "DSCP of congestion notifications on the NICs "
-	 "that storage-priority applies to (8 times "
+	 "DSCP of congestion notifications on the NICs that storage-priority applies to (8 times "
 	 "their priority)",
 	 AT(storage_cnp_dscp), 0, 63},
 	{"nics", 0, OPT_STR, "NAME,...",

@@ -164,9 +164,7 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 	(void)h;
 	if (!mode || strcmp(op->verb, VERB) != 0)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"operation '%s' is unknown or has no "
-				"argument 'mode'",
-				op->verb);
+				"operation '%s' is unknown or has no argument 'mode'", op->verb);
 	r = nl_open(&w, NL_RDMA, -1, e);
 	return r < 0 ? r
 		     : rdma_nl_netns_mode_set(w,

@@ -305,8 +305,7 @@ static int read_named(struct pool_set *s, const char *file, const struct json *v
 	if (!is_pool && (!kind || strcmp(kind, "SpiderReservedIP") != 0))
 		return pool_spec_wrong(
 			&o, e,
-			"kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List "
-			"with items",
+			"kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List with items",
 			kind ? kind : "");
 	if (json_kind(o.spec) != JSON_OBJECT)
 		return pool_spec_wrong(&o, e, "spec is %s, expected an object",

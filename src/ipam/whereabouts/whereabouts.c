@@ -148,8 +148,7 @@ static int clamp(struct whereabouts_range *r, struct err *e)
 		odd = r->last;
 	if (odd.family)
 		return bad(e,
-			   "range in %s has no usable address: no address can be allocated %s "
-			   "%s",
+			   "range in %s has no usable address: no address can be allocated %s %s",
 			   ipnet_str(&r->net, net), ip_cmp(&odd, &low) < 0 ? "up to" : "from",
 			   ip_str(&odd, a));
 	if (!r->first.family || ip_cmp(&r->first, &low) < 0)

@@ -220,9 +220,7 @@ static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int pr
 
 	if (prio > 7)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"ECN of priority %u: expected a priority "
-				"from 0 to 7",
-				prio);
+				"ECN of priority %u: expected a priority from 0 to 7", prio);
 	set(in, 0, (uint32_t)cmd << 16);
 	set(in, 2, (uint32_t)prio << 4 | (uint32_t)which);
 	/* sets the bit `enable`; tag_enable stays 0, so the NIC uses the ECN bits of the packets */

@@ -24,9 +24,8 @@ static int announce(int fd, const struct packet_link *links, size_t n, const str
 		return r;
 	if (!mine->len || mine->len != l->mac.len || l->broadcast.len != mine->len)
 		return err_set(e, -EINVAL,
-			       "the MAC address to announce has %u bytes, that of the link has "
-			       "%u: both and the link's broadcast address must have the same "
-			       "length",
+			       "the MAC address to announce has %u bytes, that of the link has %u: "
+			       "both and the link's broadcast address must have the same length",
 			       mine->len, l->mac.len);
 	r = packet_announce(fd, l, mine, &a->ip);
 	return r < 0 ? err_sys(e, r, "send a packet") : 0;

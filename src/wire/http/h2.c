@@ -148,8 +148,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 		return 0;
 	}
 	err_kind(&e, ERR_AGAIN, -ECONNRESET,
-		 "the stream was closed before the answer was "
-		 "complete: %s",
+		 "the stream was closed before the answer was complete: %s",
 		 nghttp2_http2_strerror(code));
 	end_stream(s, &e, code == NGHTTP2_REFUSED_STREAM);
 	return 0;

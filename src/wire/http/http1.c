@@ -379,8 +379,7 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 	}
 	if (v >= 0 || c->digits == 0)
 		return malformed(refusal,
-				 "a chunk's size is not a hexadecimal number of at most "
-				 "16 digits",
+				 "a chunk's size is not a hexadecimal number of at most 16 digits",
 				 e);
 	if (b == '\r')
 		c->state = CHUNK_SIZE_LF;
@@ -390,9 +389,7 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 		c->state = CHUNK_EXT;
 	else
 		return malformed(refusal,
-				 "a chunk's size is followed by a byte that is not "
-				 "allowed",
-				 e);
+				 "a chunk's size is followed by a byte that is not allowed", e);
 	return 0;
 }
 
@@ -414,8 +411,7 @@ static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 			c->state = CHUNK_EXT;
 		else if (b != ' ' && b != '\t')
 			return malformed(refusal,
-					 "the blanks after a chunk's size are not "
-					 "followed by ';'",
+					 "the blanks after a chunk's size are not followed by ';'",
 					 e);
 	} else if (b == '\r') {
 		c->state = CHUNK_SIZE_LF;
@@ -713,8 +709,7 @@ static int parse_response(struct span text, struct http1_head *h, struct phr_hea
 
 	if (r != (int)text.n || m->status < 100 || m->status > 599)
 		return http1_refuse(refusal, 400, e,
-				    "the head of the answer is malformed or not "
-				    "HTTP/1.1");
+				    "the head of the answer is malformed or not HTTP/1.1");
 	return 0;
 }
 

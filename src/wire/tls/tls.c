@@ -260,9 +260,8 @@ int tls_random(void *arg, unsigned char *p, size_t n)
 static int bad(const char *what, int code, struct err *e)
 {
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s is not valid PEM or not supported (mbedTLS "
-			"-0x%04x)",
-			what, (unsigned int)-code);
+			"%s is not valid PEM or not supported (mbedTLS -0x%04x)", what,
+			(unsigned int)-code);
 }
 
 /* mbedTLS expects the length of PEM to include the NUL. */
@@ -592,9 +591,8 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
 				"TLS %s: %s speaks neither TLS 1.2 nor 1.3", doing, peer);
 	if (code == MBEDTLS_ERR_SSL_INVALID_RECORD)
 		return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
-				"TLS %s: %s does not speak TLS, or sent "
-				"an invalid record",
-				doing, peer);
+				"TLS %s: %s does not speak TLS, or sent an invalid record", doing,
+				peer);
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO, "TLS %s: mbedTLS -0x%04x", doing,
 			(unsigned int)-code);
 }

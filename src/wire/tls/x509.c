@@ -30,9 +30,8 @@ static int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, 
 		return err_kind(e, ERR_CONF, -EINVAL, "%s: %d of its certificates cannot be read",
 				what, r);
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s is not valid PEM or not supported (mbedTLS "
-			"-0x%04x)",
-			what, (unsigned int)-r);
+			"%s is not valid PEM or not supported (mbedTLS -0x%04x)", what,
+			(unsigned int)-r);
 }
 
 static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e)

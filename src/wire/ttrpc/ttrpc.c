@@ -268,8 +268,7 @@ int ttrpc_in(struct ttrpc *t, struct span bytes, struct err *e)
 	}
 	if (t->out.over)
 		return err_set(e, -EMSGSIZE,
-			       "the peer does not read the answers to its ttrpc "
-			       "requests");
+			       "the peer does not read the answers to its ttrpc requests");
 	return 0;
 }
 

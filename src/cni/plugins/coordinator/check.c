@@ -331,9 +331,10 @@ static int check_replies(const struct checking *k, struct err *e)
 	if (r >= 0)
 		r = nft_reply_marks_check(w, COORD_VETH, COORD_MARK, e);
 	if (r == 0)
-		return err_set(e, -ENOENT,
-			       "the pod's nf_tables rules that mark replies which leave "
-			       "through '" COORD_VETH "' are missing or changed");
+		return err_set(
+			e, -ENOENT,
+			"the pod's nf_tables rules that mark replies which leave through '" COORD_VETH
+			"' are missing or changed");
 	return r < 0 ? r : 0;
 }
 

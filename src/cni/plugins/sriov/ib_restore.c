@@ -223,9 +223,7 @@ static int restore_from_deleted_pod(struct attach *a, const char *bdf, const cha
 		 LOG_S("record", r.file));
 	netns = open_netns(&r);
 	code = release(a, netns, &r, VF_RESTORE_STRICT, e);
-	return code < 0 ? err_wrap(e, code,
-				   "restore VF '%s' after a deleted pod or an earlier "
-				   "ADD",
+	return code < 0 ? err_wrap(e, code, "restore VF '%s' after a deleted pod or an earlier ADD",
 				   bdf)
 			: 0;
 }
