@@ -452,7 +452,7 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-/* Returns whether the file was last modified more than FILE_OLD_S ago. A time in the future, for
+/* Returns whether the file was last modified more than FILE_OLD_S seconds ago. A time in the future, for
  * instance after the clock was corrected, is not old. */
 static bool is_old(const struct root *r, const char *path)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces the plugin unirail-cni for a measurement: executes /opt/cni/bin/unirail under that name,
- * and appends one line to /run/cni-times: the CNI command, the CPU time of that program and of the
- * plugins that the program executed (user and system, in us), and the wall time in us.
+ * and appends one line to /run/cni-times: the CNI command, the user CPU time and the system CPU
+ * time, each of that program together with the plugins that it executed, and the wall time; all
+ * times in us.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: device_client SOCKET COUNT ID... Calls Allocate of the device plugin on SOCKET WARM times
- * without measuring, then COUNT times, on one connection, one call at a time. The client uses no
- * library, so that mostly the server's time is measured. For comparison it measures the kernel's
- * floor: a round trip of as many bytes between two processes. Prints JSON: median and p99 of both
- * in microseconds.
+ * usage: device_client SOCKET COUNT ID... Calls Allocate of the device plugin on SOCKET, first WARM
+ * times without measuring, then COUNT times with measuring; all calls use one connection, one after
+ * the other. The client uses no library, so that mostly the server's time is measured. For
+ * comparison it measures the kernel's floor: a round trip of as many bytes between two processes.
+ * Prints JSON: median and p99 of both in microseconds.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
  *	down NODE, up NODE stops a node as if killed; starts it again
  *	stat		   state as a line of JSON
  *	times		   duration of each completed request, in microseconds
- *	forget		   drops the durations recorded so far
+ *	forget		   drops the durations recorded so far, and sets at_once to 0
  *	reason NODE POOL  the error text for an exhausted pool
  *	print		   first prints "NODE ADDRESS" of every address that a pod has
  */

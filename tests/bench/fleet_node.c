@@ -129,7 +129,7 @@ static void set_cut(struct pool *p, uint8_t prefix)
 	p->cut_is_written = true;
 }
 
-/* Reads the block size of a pool object into *value; 0: not written yet. */
+/* Reads the block size of a pool object into *value; 0: the object has no block size yet. */
 static int decode_pool(void *value, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");

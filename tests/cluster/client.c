@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses src/kube as the agent does, one request or one role per run, for tests/cluster. Answers are
- * printed as "STATUS JSON" or "STATUS! error".
+ * Uses src/kube as the agent does, one of the following commands per run, for tests/cluster.
+ * Answers are printed as "STATUS JSON" or "STATUS! error".
  *
  *	client create|replace|merge|patch NS NAME BODY	of a ConfigMap; NAME "-": no name
  *	client status NS NAME BODY	merge patch of a pod's status

@@ -45,7 +45,7 @@ def programs(node=False):
 
 
 def sweep():
-    """Removes the directories of runs that were killed: the process whose pid is in the name does not exist."""
+    """Removes the directories of killed runs: each directory whose name has the pid of a process that does not exist."""
     for folder in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         pid = int(folder.name[len(PREFIX):].split("-")[0])
         if not pathlib.Path(f"/proc/{pid}").exists():
@@ -132,7 +132,7 @@ class Cluster:
         self.etcd.wait()
 
     def back_up(self):
-        """A snapshot of etcd, for restore()."""
+        """Copies etcd's data for restore(), while etcd and the API server are stopped; starts both again."""
         shutil.rmtree(self.folder / "backup", ignore_errors=True)
         self.stop_apiserver()
         self.stop_etcd()
@@ -141,7 +141,8 @@ class Cluster:
         self.start_apiserver()
 
     def restore(self):
-        """As `etcdutl snapshot restore`: later changes are lost, and revisions continue from the snapshot's."""
+        """Restores the data that back_up() copied. As after `etcdutl snapshot restore`, later changes are lost, and revisions continue
+        from those of the copy."""
         self.stop_apiserver()
         self.stop_etcd()
         shutil.rmtree(self.folder / "etcd")

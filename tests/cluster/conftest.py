@@ -166,7 +166,7 @@ def client(cluster):
 
 @pytest.fixture
 def candidate(cluster, closing):
-    """A candidate for leadership, as a process."""
+    """Returns the function that starts a candidate for the Lease 'x' of a namespace, as a process."""
     def start(ns, name, kubeconfig=None):
         return closing(clusters.Candidate(kubeconfig or cluster.admin_config(), ns, name))
     return start

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Builds programs of Kubernetes 1.20.2 from Debian bookworm's source package; fetch and fetch-kubelet source it after
-# debian.sh. fetch leaves Go, the source and Go's build cache (1.4 GB) for fetch-kubelet, which removes them.
+# Builds programs of Kubernetes 1.20.2 from Debian bookworm's source package; the scripts fetch and fetch-kubelet source this
+# file after debian.sh. The script fetch leaves Go, the source and Go's build cache (1.4 GB) for fetch-kubelet, which removes them.
 
 # shellcheck disable=SC2154 # debian.sh sets cache
-# shellcheck disable=SC2034 # for scripts that source it
+# shellcheck disable=SC2034 # scripts that source this file use the variables
 release=bookworm
 kube=v1.20.2
 go=1.19

@@ -19,7 +19,7 @@ NO_ERROR, INTERNAL_ERROR = 0, 2
 STATIC = {1: (":authority", ""), 2: (":method", "GET"), 3: (":method", "POST"), 4: (":path", "/"),
           6: (":scheme", "http"), 7: (":scheme", "https"), 19: ("accept", ""), 23: ("authorization", ""),
           28: ("content-length", ""), 31: ("content-type", ""), 58: ("user-agent", "")}
-# The Huffman code of RFC 7541 is canonical: the characters of each code length in order; here those of paths and tokens.
+# The Huffman code of RFC 7541 is canonical: code lengths and character order define it. The table has the characters of paths and tokens.
 LENGTHS = {5: "012aceiost", 6: " %-./3456789=A_bdfghlmnpru", 7: ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz", 8: "&*,;XZ",
            10: "!\"()?", 11: "'+|", 12: "#>", 13: "\0$@[]~", 14: "^}", 15: "<`{"}
 

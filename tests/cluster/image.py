@@ -20,7 +20,7 @@ add, unirail = made.add, made.unirail
 
 
 def busybox(program):
-    """A shell for pods, and the pause container that holds a pod's namespaces."""
+    """The image of pods that run a shell, also used for the pause container that holds a pod's namespaces."""
     def fill(tar):
         for folder in ("bin", "etc", "tmp", "proc", "sys", "dev"):
             add(tar, folder)

@@ -106,8 +106,9 @@ def runtime(nri):
 
 class Node:
     """files: {path below /etc: text}; these files, and the images, exist before containerd starts. nri: containerd has NRI, and the node
-    has a separate /dev with device nodes of eight RDMA devices. cdi: as nri, but with CDI instead of NRI. net: the pid of a process in the
-    node's network namespace (None: the caller's namespace). server: the URL of the API server in that namespace."""
+    has a separate /dev with device nodes of eight RDMA devices. cdi: as nri, but with CDI instead of NRI. net: the pid of a process
+    in the node's network namespace (None: the caller's namespace). server: the URL by which the kubelet reaches the API server from
+    that namespace (None: the URL of the admin's kubeconfig)."""
 
     def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False, net=None, server=None):
         sweep()

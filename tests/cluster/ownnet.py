@@ -10,8 +10,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class OwnNet:
-    """This thread is in the namespace until close(); a process that it starts before close() stays in the namespace. The namespace has
-    no name: it ends with its last process."""
+    """The thread that creates the object is in the new namespace until close(); a process that the thread starts before close() stays in
+    the namespace. The namespace has no name: it ends with its last process."""
 
     def __init__(self):
         self.before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

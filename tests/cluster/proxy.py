@@ -6,9 +6,9 @@ import time
 
 
 class Proxy:
-    """Forwards connections to `port` to the port `to`. stalled: while true, no data is forwarded. delay: seconds before data is
-    forwarded. cut_after: once the clients together have sent more bytes than this, each connection is closed when one of its ends
-    sends more data."""
+    """Accepts connections on the port `port` and forwards their data to the port `to` and back. stalled: while true, no data is
+    forwarded. delay: seconds before data is forwarded. cut_after: once the clients together have sent more bytes than this, each
+    connection is closed when one of its ends sends more data."""
 
     def __init__(self, to):
         self.to, self.pairs, self.stalled, self.delay = to, [], False, 0

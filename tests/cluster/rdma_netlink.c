@@ -3,11 +3,11 @@
  * usage: rdma_netlink FOLDER COMMAND...
  * Simulates RDMA netlink for COMMAND on a kernel without RDMA: the RDMA netlink sockets of COMMAND
  * and of its children are connected to a process of this program (by seccomp user notification);
- * all other system calls reach the kernel. The process answers requests of devices, ports, queue
- * pairs and contexts with the messages of drivers/infiniband/core/nldev.c, and any other with
- * EOPNOTSUPP.
+ * all other system calls reach the kernel. The process answers requests for devices, ports, queue
+ * pairs and contexts with the messages of drivers/infiniband/core/nldev.c, and any other request
+ * with EOPNOTSUPP.
  *
- * The state is read from FOLDER at each request: `devices` has lines of "INDEX NAME STATE" (4: its port is active, 1: down),
+ * The state is read from FOLDER at each request: `devices` has lines of "INDEX NAME STATE" (STATE 4: the device's port is active, 1: the port is down),
  * `objects` lines of "qp|ctx INDEX PID".
  *
  * The process needs CAP_SYS_PTRACE (it writes the address that getsockname() returns), and ends with the last process of COMMAND.

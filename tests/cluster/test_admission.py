@@ -216,7 +216,7 @@ def again():
 
 @pytest.fixture
 def team_trusted(clean):
-    """team_trusted(object): the object's namespace is trusted during the test."""
+    """team_trusted(object) makes the object's namespace trusted until the end of the test."""
     objects = []
 
     def is_taken(o, want):

@@ -82,7 +82,7 @@ def test_status_reports_the_agents_state(mine, nodes, agent, rails):
 
 
 def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
-    """`unirail pool release` frees an address; the other commands only read the cluster's objects and an agent's state."""
+    """`unirail pool release` frees an address; the other `unirail pool` commands only read the cluster's objects and an agent's state."""
     one, two = agent("n1"), agent("n2")
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
 
@@ -337,7 +337,7 @@ def test_address_of_an_unavailable_node_is_refused(nodes, agent, pools):
 
 
 def test_first_pool_is_used_before_the_backup(nodes, agent, pools):
-    """A node that has no block of the first pool yet claims one, instead of using the backup pool."""
+    """A node without a block of the first pool claims a block of that pool instead of using the backup pool."""
     pools("first", "10.8.0.0/24")
     pools("backup", "10.9.0.0/24")
     one = agent()
@@ -433,7 +433,7 @@ def test_coordinator_settings_follow_the_default_spidercoordinator(mine, nodes, 
 
 
 def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
-    """The agent answers a request that waits for an exhausted pool with an error, and ends within 5 s."""
+    """A request that waits for an address of an exhausted pool gets an error as its answer, and the agent ends within 5 s."""
     one = agent()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         nodes.pool("tiny", "10.8.0.0/24", ["10.8.0.10"])

@@ -275,7 +275,7 @@ def test_agents_with_the_same_node_name_report_each_other(cluster, pools, fleet)
     wait(lambda: any("claimed with another log" in x for x in two.log),
          "the second agent reports that the block was claimed with another log")
     wait(lambda: any("another agent claims blocks" in x for x in one.log), "the first agent reports that another agent claims blocks")
-    # With the same state directory the second agent does not start.
+    # An agent does not start with the state directory of a running agent.
     three = fleet(p, 0, 1, folder="one")
     wait(lambda: three.p.poll() is not None, "the third agent exits")
     wait(lambda: any("is locked by another agent" in x for x in three.log),

@@ -95,7 +95,7 @@ def test_configuration_is_written_when_a_network_is_added(writer, net_d):
 
 
 def test_configuration_of_another_program_that_sorts_first_is_reported(writer, net_d, mine):
-    """The agent reports the file in its log, an event and its readiness; once the file is removed, an event reports this."""
+    """The agent reports the file in its log, an event and its readiness; once the file is removed, the event CNIConfigUsed is created."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
     reason = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
@@ -126,7 +126,8 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
 
 
 def test_configuration_written_by_hand_stays(writer, net_d):
-    """The agent also leaves a file written by hand that is not the first of the directory; its readiness then reports that file."""
+    """The agent also leaves a file written by hand that is not the first of the directory; its readiness then reports that the runtime
+    uses another file."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
     before = others(net_d)
@@ -153,8 +154,8 @@ def test_unwritable_directory_is_reported(writer, net_d, mine, closing, tmp_path
 
 
 def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
-    """`unirail install --uninstall` refuses while the agent runs, since the agent would write the file again; afterwards it removes only
-        unirail's file."""
+    """`unirail install --uninstall` refuses while the agent runs, since the agent would write the file again; when the agent is stopped,
+    the command removes only unirail's file."""
     before = others(net_d)
     a = writer()
     uninstall = [BINARY, "install", "--uninstall", "--socket", a.socket, "--cni-conf-dir", net_d, tmp_path / "bin"]

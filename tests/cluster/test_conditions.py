@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With matchConditions, the API server sends only pods that request networks to the webhook; other pods never wait for it."""
+"""With matchConditions, the API server sends to the webhook only the pods that request networks; other pods never wait for the webhook."""
 import pytest
 
 from agents import MERGE

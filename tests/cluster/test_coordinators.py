@@ -34,7 +34,8 @@ def define(cluster, group, version, plural, kind, scope="Cluster"):
 
 
 def services(*elsewhere):
-    """The services' CIDRs that the status must have: on 1.20 `elsewhere`, on 1.34 that of the ServiceCIDR, which takes precedence."""
+    """The services' CIDRs that the status must have: on 1.20 `elsewhere`, the CIDRs of other sources; on 1.34 the CIDR of the
+    ServiceCIDR object, which takes precedence."""
     return list(elsewhere) if KUBE == "1.20" else ["10.96.0.0/16"]
 
 
@@ -99,7 +100,8 @@ def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
     c = start()
     pods = ["10.244.0.0/16", "fd00:10:244::/56"]
     assert lab.says("Synced", pods, ["10.96.0.0/16"]) == ""
-    # The status follows a change of the object, and is restored when another client overwrites it; a correct status is not written again.
+    # The status follows a change of ConfigMap kubeadm-config, and is restored when another client overwrites the status; a correct status
+    # is not written again.
     cluster.ok("PATCH", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config",
                {"data": {"ClusterConfiguration": KUBEADM.replace("10.96.", "10.97.")}}, type=MERGE)
     lab.says("Synced", pods, services("10.97.0.0/16"))
@@ -138,7 +140,8 @@ def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
 
 @pytest.mark.kube("1.34")
 def test_service_cidrs_of_servicecidr_objects_are_found(cluster, lab, start):
-    """The status has the ranges from which the API server allocates Service addresses, and follows added and deleted ones."""
+    """The status has the ranges from which the API server allocates Service addresses, and follows created and deleted ServiceCIDR
+    objects."""
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     lab.coordinator("auto")
@@ -159,7 +162,8 @@ def test_pod_cidrs_of_calico_are_found(cluster, lab, start):
     lab.coordinator("calico")
     start()
     assert "Calico's IPPools do not exist or cannot be read" in lab.says("NotReady", [], [])
-    # With podCIDRType auto, Calico is detected by the node's CNI; while its IPPools cannot be read, kubeadm's CIDRs are used.
+    # With podCIDRType auto, the controller detects Calico from the node's CNI configuration; while Calico's IPPools cannot be read, it uses
+    # kubeadm's CIDRs.
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "auto"}}, type=MERGE)
     lab.says("Synced", ["10.244.0.0/16", "fd00:10:244::/56"], ["10.96.0.0/16"])

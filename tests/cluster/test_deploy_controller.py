@@ -24,7 +24,8 @@ def controllers():
 
 
 def use_nads(cluster):
-    """The controller creates a NetworkAttachmentDefinition, restores it twice (one event), and removes it when its name changes."""
+    """The controller creates a NetworkAttachmentDefinition, restores it twice (one event), and deletes it when the SpiderMultusConfig's
+    annotation sets another name."""
     path = f"{SPIDER}/namespaces/t/spidermultusconfigs"
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
@@ -295,7 +296,7 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
     wait(lambda: contents(cluster)["token"] not in (None, old), "the token is renewed")
     wait(lambda: pool_is_taken(cluster, "q2"), "pool q2 is admitted")
     assert c.stop() == 0
-    # The Secret as a controller of an earlier release created it.
+    # The certificate's Secret has the form in which a controller of an earlier release created it.
     old = cluster.ok("GET", OWN["certificate"])
     cluster.ok("DELETE", OWN["certificate"])
     cluster.ok("POST", OWN["certificate"].rsplit("/", 1)[0], {
@@ -307,8 +308,8 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
 
 @pytest.mark.parametrize("what", sorted(OWN))
 def test_missing_objects_of_the_controller_are_reported(controllers, closing, tmp_path, what):
-    """The account may not create these objects: the log (for the claims: the refusal of a pool) names the manifest to apply, and the
-    controller continues once they exist."""
+    """The account has no permission to create these objects: the log (for the claims: the refusal of a pool) names the manifest to
+    apply, and the controller continues once they exist."""
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
@@ -336,8 +337,8 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
 
 
 def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_path):
-    """The account may not create these objects: one log line for each kind and the readiness name the manifest to apply, and the
-    controller continues once they exist."""
+    """The account has no permission to create these objects: a log line for each kind names the manifest to apply, as does the
+    readiness, and the controller continues once the objects exist."""
     cluster = controllers.cluster
     for kind in ("mutating", "validating"):
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
@@ -376,7 +377,7 @@ def test_deployment_of_the_controller_has_no_privilege(controllers):
 
 # --- every container of deploy/ ---
 
-# Agent and installers run as root with the capability to open files of other users, since files on the node belong to root.
+# Agent and installers run as root, since files on the node belong to root; two capabilities let them open and change files of other users.
 FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
 CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES,
                 # NET_ADMIN: host preparation changes links, addresses, routes and rules of the node.

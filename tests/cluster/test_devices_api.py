@@ -186,7 +186,7 @@ def test_stale_resources_with_a_configured_prefix_are_removed(mine, devices, reg
 
 
 def test_missing_permission_for_stale_resources_is_reported(mine, devices, registry, tmp_path):
-    """A log line and an event name the remedy, and the resource stays."""
+    """A log line and an event contain the remedy, and the resource stays."""
     capacity(mine, **{"x.io/y": "0"})
     rules = [{"apiGroups": [""], "resources": ["pods", "nodes", "namespaces", "configmaps"], "verbs": ["list", "watch"]},
              {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},

@@ -12,7 +12,7 @@ from whole import Whole
 
 RAILS = tuple(f"rail{i}" for i in range(1, 9))
 NETS = tuple(f"net{i}" for i in range(1, 9))
-MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
+MEMLOCK = 1 << 20  # bytes; root may set this limit without CAP_SYS_RESOURCE
 PODS = 100
 MAP = "/api/v1/namespaces/unirail/configmaps/rdma-devices"
 POOLS = f"{SPIDER}/spiderippools"

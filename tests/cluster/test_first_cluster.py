@@ -162,8 +162,8 @@ def bare_cluster():
 
 
 class Steps:
-    """Runs the commands of a document: ctr on the node, the others on the test's machine, with configs/cluster edited for this cluster
-    (two rails and their masters, an image that the node has)."""
+    """Runs the commands of a document: those of ctr on the node, all others except make on the test's machine. Files of configs/cluster
+    are edited for this cluster (two rails and their masters, an image that the node has)."""
 
     def __init__(self, whole):
         self.whole, self.folder = whole, whole.cluster.folder / "steps"

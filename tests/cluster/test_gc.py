@@ -524,7 +524,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
     time.sleep(2)  # the agent's watch has reported the change
     mine.restore()
-    # A block of a node that the backup does not contain.
+    # Creates a block of node word-n2; no Node has this name after the restore.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--leader-grace", "60s").leads()
     assert c.logged("no replica led for a while")

@@ -79,7 +79,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     assert cluster.request("GET", "/apis/apps/v1/namespaces/rails/daemonsets/unirail-agent")[0] == 404
     assert cluster.request("GET", hooks)[0] == 404
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")["spec"]["subnet"] == "10.1.0.0/24"
-    # A release with the same name adopts the definitions that the uninstalled one left.
+    # A new release with the same name adopts the definitions that the uninstalled release left.
     output = run(cluster, "install", "unirail", CHART)
     assert "is unchanged" not in output
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")

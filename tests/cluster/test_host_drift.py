@@ -49,7 +49,7 @@ def watch(tmp_path, closing):
 
 @pytest.fixture
 def start(mine, agent, watch):
-    """start() starts an agent that reads the report. The Node has conditions, as a kubelet registers it."""
+    """start() starts an agent that reads the report. The Node already has the condition Ready, as a kubelet would have set it."""
     mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"conditions": [
         {"type": "Ready", "status": "True", "reason": "r", "message": "m"}]}}, type="application/strategic-merge-patch+json")
     return lambda: agent(UNIRAIL_HOST_DRIFT=str(watch.report))
@@ -60,7 +60,8 @@ def conditions(mine):
 
 
 def becomes(mine, *wants):
-    """Waits until the Node has the condition with this status and reason, or no such condition if no arguments are given."""
+    """Waits until the Node has the condition HostDrift with the given status and reason, or no condition HostDrift if no arguments are
+    given."""
     wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w],
          f"the node's condition is {wants}", 2 * READ_MS / 1000 + 20)
 
@@ -72,7 +73,7 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
     reported = conditions(mine)[0]
     assert "none7" in reported["message"], reported
     assert one.get(one.metrics_port, "/metrics")[0] == 200
-    # Neither process restarts: the next round of `unirail host watch` reads host.conf again.
+    # Agent and `unirail host watch` keep running: the next round of `unirail host watch` reads host.conf again.
     watch.conf.write_text("")
     becomes(mine, "False", "InSync")
     again = conditions(mine)[0]
@@ -84,7 +85,8 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
 
 
 def test_condition_of_a_killed_watch_has_status_unknown(mine, start, watch):
-    """The report of the killed process stays in its file; the running agent ignores it, and so does a restarted one."""
+    """The report of the killed `unirail host watch` stays in its file; the running agent ignores the report, and so does a restarted
+    agent."""
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")

@@ -161,7 +161,7 @@ def test_block_delete_requires_its_resource_version(cluster, kinds):
 
 
 def test_blocks_of_a_node_are_found_by_their_label(cluster, kinds):
-    """A node's blocks are found by their label, also after a change of owner."""
+    """A node's blocks are found by their label, also after a block gets another owner."""
     v1 = cluster.ok("POST", BLOCKS, block("moves-1"))["metadata"]["resourceVersion"]
     names = lambda node: [x["metadata"]["name"] for x in cluster.ok(
         "GET", f"{BLOCKS}?labelSelector=unirail.io%2Fnode%3D{node}")["items"]]

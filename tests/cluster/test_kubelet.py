@@ -61,7 +61,7 @@ def status(pod):
 
 
 def addresses(pod):
-    """{interface: address} of network-status."""
+    """Returns {interface: address} from the pod's network-status."""
     return {s["interface"]: s["ips"][0] for s in status(pod) if s.get("ips")}
 
 
@@ -76,7 +76,8 @@ def up(whole, ns, app, n):
 
 
 def have_rails(whole, pods):
-    """Each pod has an address of each pool, in its status and on its interface, and all pods reach each other on each rail."""
+    """Checks that each pod has an address of each pool, in its network-status and on its rail's interface, and that all pods reach each
+    other on each rail."""
     for p in pods:
         have = addresses(p)
         for i, ifname in enumerate(("net1", "net2"), 1):
@@ -137,8 +138,8 @@ def test_pods_survive_killed_daemons(whole, ns):
 
 
 def test_without_an_agent_pods_are_deleted_and_new_pods_wait(whole, ns):
-    """Pods can be deleted without an agent; their addresses are released once an agent runs. The events of a new pod name the reason of its
-    wait."""
+    """While no agent runs, pods can be deleted; their addresses are released once an agent runs again. The events of a new pod name the
+    reason of its wait."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     up(whole, ns, "ai", 2)
     where = {"spec": {"template": {"spec": {"nodeSelector": {"not": "here"}}}}}
@@ -178,7 +179,7 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
                  "the recreated sandbox has another address on eth0")
     assert {k: v for k, v in addresses(again[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
     have_rails(whole, again)
-    # A new pod with the same name gets these addresses too.
+    # A new pod with the same name also gets the same addresses on the rails.
     whole.kubectl("delete", "pod", "-n", ns, "ai-0")
     new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]],
                "the pod is replaced by another")
@@ -188,7 +189,7 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
 
 
 def test_pods_run_with_the_configuration_of_multus(whole, ns):
-    """The node has a configuration of Multus, and the pods an annotation in Multus' format."""
+    """The node has a configuration of Multus, and the pods have an annotation in Multus' format."""
     whole.configure("00-multus.conf")
     try:
         whole.apply(ns, workload("Deployment", "ai", 2, {NETWORKS: "nets/rail2@data,nets/rail1"}))

@@ -37,7 +37,7 @@ def test_terminated_leader_releases_the_lease(cluster, ns, candidate):
 
 
 def test_disconnected_leader_stops_leading(cluster, ns, candidate, proxy, tmp_path):
-    """A disconnected leader stops before another replica starts to lead, and does not lead again while the other replica leads."""
+    """A disconnected leader stops leading before another replica starts to lead, and does not lead again while the other replica leads."""
     a = candidate(ns, "a", cluster.through(proxy, tmp_path / "a.conf")).wait("gained")
     b = candidate(ns, "b")
     proxy.cut()

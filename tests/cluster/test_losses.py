@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` without its disk, the API server, a pod's DEL or its permissions, and after it was killed."""
+"""`unirail agent` after it lost its disk, its permissions or the API server, after it missed a pod's DEL, and after it was killed."""
 import base64
 import json
 import shutil
@@ -14,8 +14,8 @@ from cluster import wait
 
 
 def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, tmp_path):
-    """Pods are deleted, finished or replaced, and their DEL is missing: their addresses are released after the grace time, but not
-    before the pod's network namespace file is removed. Addresses of other pods stay."""
+    """Pods are deleted, finish or are replaced, and the agent gets no DEL for them: their addresses are released after the grace time,
+    but not before the pod's network namespace file is removed. Addresses of other pods stay."""
     one = agent(UNIRAIL_GC_GRACE="1s")
     pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
     for what, pod in pods.items():
@@ -71,7 +71,8 @@ def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rai
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
-    # Without its SpiderEndpoint, no object names the addresses of the third pod; they are only in the ranges of the node's blocks.
+    # The third pod's SpiderEndpoint is deleted: no other object names the pod's addresses; they are only in the ranges of the node's
+    # blocks.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
@@ -189,9 +190,9 @@ def cache_result(agent, pod, container, ifname, address, args=True):
 
 
 def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, nodes, agent):
-    """While the API server is unavailable, recreated sandboxes get new addresses, which only the end of the journal and the CNI result
-    cache record. The test then cuts off the end of the journal. No new pod gets these addresses. While a cache file cannot be read,
-    the agent allocates no address of the node's blocks."""
+    """While the API server is unavailable, recreated sandboxes get new addresses, which are recorded only at the end of the journal and
+    in the CNI result cache. The test then cuts off the end of the journal. No new pod gets these addresses. While a cache file cannot
+    be read, the agent allocates no address of the node's blocks."""
     name, node = "again", "again-1"
     nodes.node(node)
     nodes.pool(name, "172.16.78.0/28", ["172.16.78.2-172.16.78.7"])
@@ -274,7 +275,7 @@ def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent,
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")
-    time.sleep(1)  # the agent's watch reports the other pods, and the agent claims blocks for its pre-allocation
+    time.sleep(1)  # time in which the agent's watch reports the other pods, and the agent claims blocks for its pre-allocation
     mine.stop_apiserver()
     try:
         took, (status, answer) = elapsed(lambda: one.plan(pods[1], *rails))
@@ -315,7 +316,7 @@ def test_replaced_token_is_used(mine, nodes, agent, rails, tmp_path):
 
 
 def test_missing_permissions_are_reported(mine, nodes, agent, rails, tmp_path):
-    """The log and the caller's error name verb and resource."""
+    """The log and the error that the caller gets name the verb and the resource of the refused request."""
     rules = [{"apiGroups": ["", "spiderpool.spidernet.io", "unirail.io", "k8s.cni.cncf.io"],
               "resources": ["nodes", "namespaces", "spiderippools", "spiderreservedips", "spideripblocks",
                             "spidercoordinators", "network-attachment-definitions"],

@@ -216,9 +216,9 @@ def test_migration_succeeds_with_the_controllers_of_kubernetes(cluster, managed)
 
 
 def killed_until_done(cluster, command, chance):
-    """Starts `unirail migrate COMMAND` again and again, and kills each run: one run when it begins its second step, the next one up to
-    0.3 s after that, and so on alternately. Returns the number of kills once a run has succeeded. A run can get several steps further
-    before its kill if this process is slower than the migration."""
+    """Starts `unirail migrate COMMAND` again and again, and kills the runs: the first, third, fifth ... run when its second step begins,
+    each run between them up to 0.3 s after its second step begins. Returns the number of kills once a run has succeeded. A run can
+    get several steps further before its kill if this process is slower than the migration."""
     for n in range(60):
         p = subprocess.Popen([clusters.BINARY, "migrate", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env={"KUBECONFIG": str(cluster.admin_config())}, preexec_fn=clusters.die_with_parent)
@@ -262,7 +262,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     o = cluster.ok("GET", f"{APPS}/namespaces/unirail/daemonsets/unirail-agent")
     assert o["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/mirror/unirail:latest"
     migrated(cluster, originals)
-    # A user starts Spiderpool's agent again beside unirail's: the next run stops it.
+    # A user starts Spiderpool's agent again beside unirail's: the next run of `unirail migrate apply` stops Spiderpool's agent.
     cluster.ok("PATCH", f"{APPS}/namespaces/spiderpool/daemonsets/spiderpool-agent",
                {"spec": {"template": {"spec": {"nodeSelector": {LABEL: None}}}}}, type="application/merge-patch+json")
     running(cluster, "spiderpool-agent", 2)
@@ -280,7 +280,8 @@ def test_missing_image_stops_the_migration(cluster, originals):
 
 
 def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_path):
-    """On n2 the runtime selects another program's CNI configuration: apply migrates n1, and stops at n2 with the agent's reason."""
+    """On n2 the runtime selects another program's CNI configuration: apply migrates n1, and stops at n2 with an error that has the
+    reason which the agent reports."""
     net_d = tmp_path / "net.d"
     net_d.mkdir()
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')

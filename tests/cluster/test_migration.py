@@ -45,7 +45,7 @@ def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
 
 
 def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails):
-    """The pod keeps its addresses when it is recreated on another node, and when it returns."""
+    """The pod keeps its addresses when it is recreated on another node, and when it is recreated on its first node again."""
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "far-0", {"kind": "StatefulSet", "name": "far"})
     first = addresses(one.plan(pod, *rails)[1])
@@ -68,7 +68,7 @@ def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails)
 
 
 def test_statefulset_pod_gets_its_addresses_interface_by_interface(nodes, agent, rails):
-    """Spiderpool's plugin requests one interface at a time."""
+    """Spiderpool's plugin requests the addresses of one interface at a time."""
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "single-0", {"kind": "StatefulSet", "name": "single"})
     first = [addresses(one.add(pod, f"net{i}", defaultIPv4IPPool=[f"rail{i}"])[1]) for i in range(1, 4)]
@@ -84,7 +84,7 @@ def test_statefulset_pod_gets_its_addresses_interface_by_interface(nodes, agent,
 
 
 def test_statefulset_pod_waits_for_its_former_container(nodes, agent, rails):
-    """An address has one container at a time: the new pod waits until the former one ends."""
+    """An address belongs to one container at a time: the new pod waits until the former pod's container has released the addresses."""
     one, two = agent(), agent("n2", args=("--wait", "3s"))
     pod = nodes.pod("t", "n1", "late-0", {"kind": "StatefulSet", "name": "late"})
     first = addresses(one.plan(pod, *rails)[1])
@@ -101,8 +101,8 @@ def test_statefulset_pod_waits_for_its_former_container(nodes, agent, rails):
 
 
 def test_statefulset_pod_of_an_unavailable_node_is_refused(mine, nodes, agent, rails):
-    """The addresses may be in use on the unavailable node: the request fails until that node's agent answers again or its blocks have no
-    owner."""
+    """The addresses may be in use on the unavailable node: the request fails until that node's agent answers again or that node's blocks
+    have no owner."""
     one, two = agent(), agent("n2", args=("--wait", "2s"))
     pod = nodes.pod("t", "n1", "dead-0", {"kind": "StatefulSet", "name": "dead"})
     first = addresses(one.plan(pod, *rails)[1])

@@ -27,7 +27,8 @@ def crds(cluster):
 
 
 def filled(v):
-    """v without empty strings, which Debian's kube-apiserver reads as null where a definition has a schema."""
+    """Returns v without fields whose value is an empty string; Debian's kube-apiserver reads an empty string as null where a CRD has a
+    schema."""
     return {k: filled(x) for k, x in v.items() if x != ""} if isinstance(v, dict) else v
 
 
@@ -164,7 +165,7 @@ def test_nad_being_deleted_is_created_again_afterwards(lab, controller):
 
 
 def test_changed_name_moves_the_nad(lab, controller):
-    """unirail removes the NAD with the old name, which Spiderpool's controller leaves."""
+    """unirail deletes the NAD with the old name; Spiderpool's controller does not delete it."""
     key = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nads() == {"m"}, "only NetworkAttachmentDefinition m exists")
@@ -216,7 +217,7 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]
     wait(lambda: c.metrics()["unirail_nads_outdated"] == outdated + 1, "the controller counts one more refused definition")
-    time.sleep(5)  # retried at growing intervals
+    time.sleep(5)  # the controller retries the write at growing intervals
     assert c.metrics()["unirail_nads_write_failures_total"] <= 6
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ns}-few"
     cluster.ok("PATCH", role, {"rules": everything}, type=MERGE)
@@ -263,7 +264,7 @@ def test_last_of_several_edits_is_written(lab, controller):
 
 
 def test_nads_are_written_without_a_status_subresource(cluster, ns, lab, closing, tmp_path):
-    """The definition has no status subresource, as Spiderpool installs it."""
+    """The CRD of SpiderMultusConfigs has no status subresource, as in an installation by Spiderpool."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spidermultusconfigs.spiderpool.spidernet.io"
     part, patch = "/spec/versions/0/subresources", "application/json-patch+json"
     cluster.ok("PATCH", crd, [{"op": "remove", "path": part}], type=patch)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/ in the namespace `spiderpool`, by the command of deploy/README.md: agent and controller work there, with their permissions."""
+"""deploy/ installed in the namespace `spiderpool` with the command of deploy/README.md: agent and controller work there, with their
+permissions."""
 import json
 import os
 import subprocess
@@ -47,7 +48,8 @@ def test_all_objects_are_in_the_namespace(installed):
 
 
 def test_controller_works_in_another_namespace(installed, closing, tmp_path):
-    """The controller's Lease, Secret and claims are in the controller's namespace, which the pod webhook's namespaceSelector names."""
+    """The controller's Lease, Secret and ConfigMap unirail-claims are in the controller's namespace; the namespaceSelector of the pod
+    webhook names this namespace."""
     c = closing(Controller(tmp_path / "c", account(installed, "controller", tmp_path), NS))
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
@@ -81,7 +83,7 @@ def test_webhooks_name_the_service_of_another_namespace(installed, closing, tmp_
 
 
 def test_agent_works_in_another_namespace(installed, closing, tmp_path):
-    """An agent with the account of that namespace allocates an address to a pod."""
+    """An agent with its account in the namespace `spiderpool` allocates an address to a pod."""
     nodes = Nodes(installed)
     nodes.node("n1")
     installed.namespace("t")

@@ -122,7 +122,8 @@ class NodeWithAgent:
         return self.agent.request("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
 
     def networks(self, pod, n, **more):
-        """Requests the pod's networks until the answer has n of them: the agent's watch may report new objects later."""
+        """Requests the pod's networks until the answer has n of them, because the agent's watch may report new objects only after the
+        first request."""
         def inspect():
             status, answer = self.request_networks(pod, **more)
             return status == 200 and len(answer["networks"]) == n and answer
@@ -223,8 +224,8 @@ def test_pod_gets_eight_rails(node_with_agent, type):
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
 def test_networks_of_the_examples_are_attached(node_with_agent, name):
-    """A pod gets its networks with each CNI configuration of configs/cluster. The test replaces the directories and the agent's socket,
-    and removes the kubeconfig."""
+    """A pod gets its networks with each CNI configuration of configs/cluster. In the configuration, the test replaces the paths of the
+    directories and of the agent's socket, and removes the kubeconfig."""
     w, lab = node_with_agent, node_with_agent.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
@@ -283,12 +284,13 @@ def test_network_status_is_written_when_the_api_server_is_available_again(node_w
 
 
 def left(w):
-    """Containers whose status is not written yet."""
+    """Returns the IDs of the containers whose network-status is not written to the pod yet."""
     return sorted(p.name for p in (w.agent.state / "status").iterdir())
 
 
 def test_network_status_is_written_by_the_successor_of_a_killed_agent(node_with_agent):
-    """The agent dies after its plan and before the plugin's report: the next agent writes the status."""
+    """The agent is killed after it has answered the plan request and before the plugin sends its report: the next agent writes the
+    status."""
     w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod()
     w.networks(pod, 1)

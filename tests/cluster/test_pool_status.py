@@ -96,7 +96,7 @@ def test_pool_status_follows_pods(cluster, ns, nodes, leader, agent):
     cluster.ok("PATCH", f"{POOLS}/count-a/status", {"status": {"allocatedIPCount": 7, "allocatedIPs": None}}, type=MERGE)
     wait(lambda: has(cluster, "count-a", 9, {a["net1"]: p for a, p in zip(got[1:], pods[1:])}),
          "the status of pool count-a is restored")
-    # A pool that is being deleted is removed with its last address.
+    # A pool that is being deleted is removed once its last address is released.
     cluster.ok("DELETE", f"{POOLS}/count-a")
     time.sleep(2)
     assert pool(cluster, "count-a")["metadata"]["deletionTimestamp"]

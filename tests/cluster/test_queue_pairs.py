@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers that have an RDMA resource and no queue pair: devices by a real kubelet, processes and control groups by a real runtime,
-events on a real API server. The machine's kernel has no RDMA, so the agent's RDMA netlink is answered by rdma_netlink."""
+events on a real API server. The machine's kernel has no RDMA, so the program rdma_netlink answers the agent's RDMA netlink requests."""
 import os
 import pathlib
 import shutil
@@ -88,7 +88,7 @@ def event_messages(whole, reason):
     return messages
 
 
-def test_event_names_for_each_container_the_reason_without_queue_pair(whole):
+def test_event_gives_the_reason_for_each_container_without_queue_pair(whole):
     idle = start(whole, "idle")
     down = start(whole, "down", "rail2")
     limited = start(whole, "limited")
@@ -116,7 +116,7 @@ def test_event_names_for_each_container_the_reason_without_queue_pair(whole):
     messages = event_messages(whole, "NoQueuePair")
     assert messages.pop("later") == [wanted["idle"]]
     assert messages == {pod: [text] for pod, text in wanted.items()}
-    # A container that creates a queue pair later gets a second event; the others get none.
+    # A container that creates a queue pair later gets a second event; the other containers get no second event.
     whole.make("qp", 0, idle)
     wait(lambda: event_messages(whole, "QueuePairPresent") == {"idle": ["container 'c' uses RDMA now"]},
          "an event QueuePairPresent is created for pod idle", 120, 1)

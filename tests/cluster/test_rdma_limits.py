@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent limits the RDMA objects of pods on a recorded host, whose control groups are files. The test serves the PodResources API by
-Python's grpc; the pod's UID comes from the API server."""
+"""The agent limits the RDMA objects of pods on a recorded host, whose control groups are ordinary directories and files. The test serves
+the PodResources API by Python's grpc; the pod's UID comes from the API server."""
 import json
 import pathlib
 import subprocess

@@ -7,7 +7,7 @@ from agents import MERGE, SPIDER
 from cluster import wait
 
 RECORDED = pathlib.Path(__file__).resolve().parents[1] / "hosts" / "spiderpool-client"
-UID = b"11111111-2222-3333-4444-555555555555"  # of the pod in the files
+UID = b"11111111-2222-3333-4444-555555555555"  # UID of the pod in the recorded files
 ROUTES = [{"dst": "10.9.0.0/16", "gw": "172.16.1.2"}]
 
 
@@ -21,7 +21,7 @@ def head_and_body(data):
 
 
 def answer(one, request):
-    """The whole response, until the agent closes the connection as the request demands."""
+    """Returns the whole response: reads until the agent closes the connection, as the request demands."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(30)
         s.connect(str(one.socket))

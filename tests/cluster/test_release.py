@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A release on a real kubelet without a network, from the bundle: installed by Helm, tested by `helm test`, upgraded and rolled back
-while pods come and go, uninstalled, and installed again with its data."""
+"""A release from the bundle, on a node with a real kubelet and no default route: installed by Helm, tested by `helm test`, upgraded and
+rolled back while pods come and go, uninstalled, and installed again with its data."""
 import pathlib
 import sys
 import threading
@@ -43,7 +43,7 @@ class Release:
         return output
 
     def runs(self, version):
-        """Agent and controller of this version are ready, and no others exist."""
+        """Waits until agent and controller of this version are ready, and no agent or controller of another version exists."""
         for what in ("daemonset/unirail-agent", "deployment/unirail-controller"):
             self.whole.kubectl("-n", "unirail", "rollout", "status", what, "--timeout=240s", timeout=300)
 
@@ -159,7 +159,7 @@ def test_release_is_installed_upgraded_and_removed_while_pods_change(release, ra
     assert not load.error and not load.is_alive()
     assert sandbox_failures(w, ns) == []
     job_runs()
-    # After the uninstallation running pods keep their rails, a new pod waits, and objects stay.
+    # After the uninstallation running pods keep their rails, a new pod waits, and custom resources stay.
     release.helm("uninstall", "unirail")
     # The pods of `helm test` stay.
     wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, "only the pods of the doctor are left", 120)

@@ -70,7 +70,7 @@ def test_retained_address_is_released_if_its_pod_has_another_address_on_another_
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")
     old = retain_address(nodes, one, "db-0")
-    # Without the endpoint the other node cannot learn which addresses are retained for the name.
+    # Without the SpiderEndpoint the agent of n2 cannot learn which addresses are retained for the name.
     one.stop()
     mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
     pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}), "pod db-0 is created on node n2")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/ unchanged, with webhooks reached as in a cluster: by their Service, whose name must be in the certificate."""
+"""The unchanged objects of deploy/: the API server calls the webhooks as in a cluster, by their Service, whose name must be in the
+certificate."""
 import pytest
 
 import cluster as clusters

@@ -272,7 +272,7 @@ def test_invalid_annotation_and_too_small_subnet_are_reported_as_events(place, c
 
 
 def test_missing_subnet_is_reported_as_an_event(place, controller):
-    """An event of the application names the missing subnet, or the other family to which the subnet belongs."""
+    """An event of the application names the missing subnet, or reports that the subnet belongs to the other IP family."""
     place.subnet("six", "fd00:30::/120", ["fd00:30::2-fd00:30::9"])
     controller()
     place.app("Deployment", "slip", {"subnet": {"ipv4": ["no-such"]}})
@@ -603,7 +603,7 @@ def test_pool_is_deleted_with_its_owner_of_another_kind(place, controller, mine)
     place.subnet("q", "10.24.0.0/24", ["10.24.0.2-10.24.0.30"])
     pool("Oddset", "odd.example.com_v1")
     pool("Deployment", "apps.example.com_v1")
-    pool("ConfigMap", "v1")  # the kind is installed, but this object does not exist
+    pool("ConfigMap", "v1")  # the API server knows the kind, but this ConfigMap does not exist
     controller()
     wait(lambda: place.leaving("configmap"), "the pool of the ConfigMap is being deleted")
     for name in ("oddset", "deployment"):
@@ -613,7 +613,7 @@ def test_pool_is_deleted_with_its_owner_of_another_kind(place, controller, mine)
 
 def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mine):
     """etcd is restored to a time before the pools: each pool is recreated with the addresses of its pods. This is the last test of the
-    module, because the freeze after a restore would delay the others."""
+    module, because the freeze after a restore would delay the other tests."""
     annotations = {"subnet": {"ipv4": ["lost"]}}
     place.subnet("lost", "10.29.0.0/24", ["10.29.0.2-10.29.0.30"])
     mates = {}

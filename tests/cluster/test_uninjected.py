@@ -10,7 +10,7 @@ REASON = "NetworksNotInjected"
 
 
 def events_of(cluster, ns):
-    """{pod: (message, count)} of the events."""
+    """Returns {pod: (message, count)} of the events with the reason REASON."""
     events = [e for e in cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"] if e["reason"] == REASON]
     assert all(e["type"] == "Warning" and e["involvedObject"]["uid"] for e in events)
     return {e["involvedObject"]["name"]: (e["message"], e.get("count", 1)) for e in events}

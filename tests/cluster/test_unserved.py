@@ -20,7 +20,7 @@ def networks_of_events(cluster, ns, reason):
 
 
 def annotated(cluster, ns):
-    """{network: annotation} of the networks' NetworkAttachmentDefinitions."""
+    """Returns {network: value of ANNOTATION} of the NetworkAttachmentDefinitions that have this annotation."""
     nads = [n["metadata"] for n in cluster.ok("GET", NADS.format(ns))["items"]]
     return {n["name"]: json.loads(n["annotations"][ANNOTATION]) for n in nads if ANNOTATION in n.get("annotations", {})}
 
@@ -57,16 +57,17 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "network gone has an event ResourceAvailable")
     assert c.metrics()[METRIC] == 1
     wait(lambda: missing() == [typo], "unirail status lists only the missing resource of typo")
-    # A new leader keeps its predecessor's annotation until it has checked the network's resource; it then removes the annotation.
+    # A new leader keeps its predecessor's annotation until it has checked the network's resource; as a node has the resource now, the
+    # leader then removes the annotation.
     assert c.stop() == 0
     capacity(**{"spidernet.io/typo": "4"})
     closing(start(replica("d"))).leads()
     wait(lambda: missing() == [], "unirail status lists no missing resource")
 
 
-def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
-    """When a network gets another resource, the annotation on the former resource is removed. An annotation that a user wrote is removed
-    too."""
+def test_annotation_about_a_former_resource_is_removed(cluster, replica, ns):
+    """When a network gets another resource, the controller removes the annotation about the former resource. It also removes an
+    annotation that a user wrote."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}
     cluster.ok("PATCH", "/api/v1/nodes/n2/status", capacity, type=MERGE)

@@ -57,19 +57,19 @@ def test_watches_of_several_kinds_share_a_connection(cluster, ns, watch, proxy):
 
 def accepts_psk(record):
     """Whether a TLS record is a ServerHello that accepts the session of a client's ticket (RFC 8446, 4.2.11)."""
-    at = 5 + 4 + 2 + 32  # record, handshake, version, random
+    at = 5 + 4 + 2 + 32  # lengths in bytes: record header, handshake header, version, random
     at += 1 + record[at] + 2 + 1  # session id, cipher, compression
     end, at = at + 2 + int.from_bytes(record[at:at + 2], "big"), at + 2
     kinds = []
     while at < end:
         kinds.append(int.from_bytes(record[at:at + 2], "big"))
         at += 4 + int.from_bytes(record[at + 2:at + 4], "big")
-    assert record[5] == 2 and 43 in kinds, kinds  # 2: ServerHello; 43: extension supported_versions, which TLS 1.3 requires
+    assert record[5] == 2 and 43 in kinds, kinds  # handshake type 2: ServerHello; 43: extension supported_versions, which TLS 1.3 requires
     return 41 in kinds
 
 
 class Tapped(clusters.Proxy):
-    """Records for each connection whether it resumed a session."""
+    """Records for each connection whether it resumed a TLS session."""
 
     def __init__(self, to):
         self.resumed = []

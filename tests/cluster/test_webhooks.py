@@ -30,7 +30,7 @@ INJECT = "cni.spidernet.io/rdma-resource-inject"
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster for this module: its webhooks would refuse the objects of other tests."""
+    """A cluster for the tests of this file only: the webhooks would refuse the objects of tests in other files."""
     yield from cluster_with_crds()
 
 
@@ -43,7 +43,7 @@ def ns(cluster):
 @pytest.fixture
 def replica(cluster, ns, closing, tmp_path):
     """The fixture is a function: replica(name, port, **env) creates a Controller that serves its webhooks on `port`, or on a free port
-    if it is None."""
+    if `port` is None."""
     made = []
 
     def make(name="c", port=None, **env):
@@ -75,7 +75,7 @@ def registered(cluster, c):
         found = hooks(cluster) + hooks(cluster, MUTATING)
         return len(found) == 11 and all(h["clientConfig"]["url"].startswith(c.url) for h in found)
     wait(are, "all 11 webhooks are registered")
-    # The API server learns of the webhooks by a watch: once it refuses an invalid object, it calls them.
+    # The API server learns of the webhooks by a watch: its refusal of an invalid object shows that it calls them.
     wait(lambda: create(cluster, pool("probe", "10.0.0.0/24", ips=["10.1.0.1"]))[0] == 422, "an invalid pool is refused")
     return c
 
@@ -636,7 +636,7 @@ def client_context(cluster, version, certificate=None):
 
 
 def resume(c, context, session=None):
-    """One connection to the webhook port: (whether the session was resumed, the session to use next)"""
+    """Opens one connection to the webhook port; returns (whether the session was resumed, the session for the next connection)."""
     with socket.create_connection(("127.0.0.1", c.webhook_port), timeout=10) as raw, \
             context.wrap_socket(raw, session=session) as s:
         s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -26,7 +26,7 @@ BRIDGE = """{"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [{"typ
 
 class Whole:
     """Control plane and node n1 share a network namespace with the Services' addresses on its loopback; each further node has a separate
-    one. Rails, and the network of the nodes' eth0, are bridges in a namespace that stands for the fabric."""
+    network namespace. Rails, and the network of the nodes' eth0, are bridges in a namespace that stands for the fabric."""
 
     ADDRESS = "10.200.0.11"
 
@@ -56,7 +56,7 @@ class Whole:
             "--bind-address=0.0.0.0", "--enable-admission-plugins=NodeRestriction",
             "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=pki/ca.crt",
             "--kubelet-client-certificate=pki/admin.crt", "--kubelet-client-key=pki/admin.key", *self.server)))
-        self.net.address("10.96.0.1")  # the API server's address in pods
+        self.net.address("10.96.0.1")  # the address at which pods reach the API server
         self.part(Manager(self.cluster, controllers=WORKLOADS + CLUSTER))
         self.scheduler = self.cluster.spawn(
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
@@ -68,7 +68,7 @@ class Whole:
             self.join(n)
 
     def join(self, n):
-        """Starts node n. Each node has a separate range for the cluster's own network."""
+        """Starts node n. In the cluster's own network each node has a separate range of pod addresses."""
         net = None
         if n > 1:
             net = self.namespace().pid
@@ -87,7 +87,7 @@ class Whole:
         return one
 
     def namespace(self):
-        """A process in a separate network namespace."""
+        """Starts a process in a new network namespace; returns the process."""
         process = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
         self.sites.append(process)
         own = os.readlink("/proc/thread-self/ns/net")
@@ -122,8 +122,8 @@ class Whole:
                       text=(CONFIGS / name).read_text())
 
     def deploy(self):
-        """Deploys unirail with the agent's generation of a CNI configuration disabled; the nodes have the configurations of `files`, or
-        of configure()."""
+        """Deploys unirail with agents that do not generate a CNI configuration; the nodes have the configurations of `files`, or of
+        configure()."""
         self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
         self.kubectl("apply", "-f", "-", text=self.agent())
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")

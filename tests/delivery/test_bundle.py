@@ -128,7 +128,7 @@ def test_manifests_name_the_image_of_the_bundle(unpacked):
         if "/chart/" not in str(path):
             walk(list(yaml.safe_load_all(path.read_text())))
     assert len(found) >= 6 and set(found) == {"unirail:1.2.3"}
-    # The chart's copies of the manifests have tag latest; the chart replaces it with its value image.tag.
+    # The chart's copies of the manifests have the tag latest, which the chart replaces with its value image.tag.
     chart = unpacked / "deploy/chart"
     assert yaml.safe_load((chart / "values.yaml").read_text())["image"]["tag"] == "1.2.3"
     assert "image: unirail:latest" in (chart / "files/agent.yaml").read_text()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Man pages, and the commands in README.md and deploy/README.md and in the README.md of images/, deploy/bundle, deploy/debian and
 tests/delivery/versions: the tests run some of the commands, with test files in place of the files that the commands name, and check
-that what the others name exists."""
+for the other commands that the files, objects, units and subcommands that these name exist."""
 import json
 import os
 import re

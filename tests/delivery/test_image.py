@@ -17,7 +17,7 @@ LABELS = {"org.opencontainers.image.title": "unirail", "org.opencontainers.image
           "org.opencontainers.image.revision": "0123456789ab", "org.opencontainers.image.created": "1970-01-02T00:00:00Z",
           "org.opencontainers.image.licenses": "Apache-2.0"}
 
-# The environment without the variables that would make a `make` started by a test a sub-make of the `make` that runs the tests.
+# The environment without the variables by which a `make` that a test starts would act as a sub-make of the `make` that runs the tests.
 ALONE = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 
@@ -39,7 +39,7 @@ def one(tmp_path_factory, programs, sboms):
 
 
 def test_two_builds_of_the_image_are_identical(both, programs, sboms, tmp_path):
-    """The second run has another umask, time zone and locale, and its input files have other times."""
+    """The second build has another umask, time zone and locale, and its input files have other times."""
     elsewhere = {}
     for arch, path in programs.items():
         elsewhere[arch] = tmp_path / "of" / "another" / arch

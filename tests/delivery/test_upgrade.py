@@ -126,7 +126,8 @@ def test_this_plugin_works_with_the_agent_of_the_previous_version(old, found):
 
 @versions
 def test_optional_keys_of_a_later_version_are_ignored(found):
-    """Plugin and agent ignore an unknown key that begins with '~'; the agent refuses any other unknown key by its name."""
+    """Plugin and agent ignore an unknown key that begins with '~'; the agent refuses any other unknown key with an error that names the
+    key."""
     assert found["new"]["ips"]  # ADD succeeded although each answer of the agent had an unknown key with '~'
     assert found["exchange"] and {one["status_later"] for one in found["exchange"]} == {200}
     status, answer = found["unknown"]

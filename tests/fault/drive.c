@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drive: runs each scene (a scene with `vf` only if --scene names it) several times for each of
- * its system calls: in one run the process is killed at the call, in each other run the call
- * fails with another errno. One such run is a point. Each worker has its own lab and takes the
- * next point from a shared counter. */
+ * its system calls: in one run the process is killed at the call, and in each of the other runs
+ * the call fails, with a different errno in each. One such run is a point. Each worker has its
+ * own lab and takes the next point from a shared counter. */
 #include "fault.h"
 
 #include <errno.h>
@@ -27,8 +27,9 @@ enum {
 	DONE = 0,
 	SPOILT = 4,
 	RAILS_SPOILT = 5
-	/* exit status of a worker; SPOILT (points of scenes), RAILS_SPOILT (eight rails): its lab has
- * leftovers and is not usable for further points */
+	/* exit status of a worker. SPOILT (it ran points of scenes) and RAILS_SPOILT (it ran
+	 * trials with eight rails): the worker's lab has leftovers and is not usable for further
+	 * points */
 };
 
 struct options {
@@ -170,8 +171,8 @@ static int do_rails(const struct options *o)
 	return DONE;
 }
 
-/* Handles the end of a worker: starts another worker if the lab of this one is not usable for
- * further points. False: the worker failed. */
+/* Handles the end of a worker: if the lab of the ended worker is not usable for further points,
+ * starts another worker. False: the ended worker failed. */
 static bool has_ended(const struct options *o, int st)
 {
 	if (WIFSIGNALED(st))
@@ -278,7 +279,7 @@ static bool report(const struct options *o, int64_t ms)
 static struct {
 	struct shot shot;
 	enum verb verb;
-	long rails; /* a job of rails_run(); -1: a point of a scene */
+	long rails; /* number of a job of rails_run(); -1: the point belongs to a scene */
 } one = {.rails = -1};
 
 static int do_one(const struct options *o)

@@ -86,7 +86,8 @@ void lab_dump_stable(const struct lab *l, struct buf *b);
  * delay. `now`: the last state; `diff`: its differences from `wanted`. */
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
 		 struct buf *diff);
-/* A socket for changes that the driver itself makes in the namespace; the caller closes it. */
+/* Opens a socket for changes that the fault driver itself makes in the namespace; the caller
+ * closes it. */
 struct nl_wire;
 struct nl_wire *lab_wire(const struct ns *s);
 
@@ -217,8 +218,9 @@ void stage_unnamed(struct stage *s, const char *text);
 
 /* --- point.c: one point of a scene; findings are reported on stdout --- */
 
-/* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault. add NULL:
- * the first ADD and DEL are left out; del NULL: the last DEL has no fault. */
+/* Runs an ADD with a fault, checks the state that it leaves, then runs a DEL, another ADD, and a
+ * DEL with a fault. add NULL: the first ADD and DEL are left out; del NULL: the last DEL has no
+ * fault. */
 void stage_pair(struct stage *s, struct shot *add, struct shot *del);
 void stage_gc(struct stage *s, struct shot *gc);
 /* ADD with a fault, then the container is deleted without a DEL: only GC cleans up. */

@@ -85,8 +85,8 @@ bool job_is_kill(const struct job *j)
 
 /*
  * In small scenes: kills at each call; in every third group of six calls each call fails, with a
- * different errno. In other scenes: kills at every SPARSE-th call; each errno at one of 6 * SPARSE
- * calls. V_LOST: kills at every third call of small scenes, at every SPARSE-th call of other
+ * different errno. In other scenes: kills at every SPARSE-th call; each errno at one of every 6 *
+ * SPARSE calls. V_LOST: kills at every third call of small scenes, at every SPARSE-th call of other
  * scenes.
  */
 bool job_is_quick(const struct job *j)

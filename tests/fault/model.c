@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model: generates schedules from seeds and runs them; removes from a schedule that fails what the
- * failure does not need. */
+/* model: generates schedules from seeds and runs them. From a schedule that fails, it removes
+ * the steps and faults that the failure does not need. */
 #include "model.h"
 
 #include <errno.h>
@@ -72,8 +72,8 @@ static bool try_plain(struct plan *p, size_t i)
 	return false;
 }
 
-/* Removes each step without which the schedule still fails; if a step is needed, removes its
- * faults and its concurrency together if the schedule still fails. Repeats this until no step
+/* Removes each step without which the schedule still fails; if a step is needed, removes all its
+ * faults and its concurrency, provided that the schedule still fails. Repeats this until no step
  * can be removed and no step becomes simpler. */
 static void shrink(struct plan *p)
 {

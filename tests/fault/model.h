@@ -23,7 +23,7 @@ enum {
 	NAMES = 5, /* names of pods */
 	/* number of names, from the first, whose pods retain their addresses after DEL */
 	STICKY = 2,
-	POOLS_MAX = 9, /* a pool of its own, a backup pool and an IPv6 pool for each rail */
+	POOLS_MAX = 9, /* each rail has a pool of its own, a backup pool and an IPv6 pool */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
 	CONTAINERS_MAX = 80,
@@ -62,7 +62,7 @@ struct step {
 	/* the n-th system call, n = fail, returns the errno `err`; fail 0: none */
 	int fail, err;
 	bool full;     /* the disk is full */
-	int with_next; /* how many of the following steps run at the same time */
+	int with_next; /* how many of the following steps run at the same time as this step */
 };
 
 struct setup {
@@ -128,8 +128,9 @@ void model_pools(const struct model *m, struct buf *b); /* as INI */
 /* One call of the store. */
 struct request {
 	enum op op;
-	int container;	/* index in model.c; -1: none */
-	uint32_t rails; /* bit mask; all ADDs, and OP_DEL, for which 0 means all interfaces */
+	int container; /* index in model.c; -1: none */
+	/* bit mask of rails, for OP_ADD, OP_ADD_AGAIN and OP_DEL; OP_DEL with 0: all interfaces */
+	uint32_t rails;
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
 	/* OP_CHURN: number of rounds; the model gets 0 if the last allocated address was not
@@ -148,7 +149,8 @@ struct seen {
  * `s` shows as the container's. False: refused, since a rail has no address that is free or in
  * cooldown, or since the address to be released is free already; nothing changes. */
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
-/* True if the store equals the model; otherwise appends the first difference to b, unless NULL. */
+/* True if the store equals the model; otherwise appends the first difference to b, unless b is
+ * NULL. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
 /* For a clock that was set to an earlier time: the reuse delays and quarantines that have ended
  * in the store end in the model. */

@@ -10,8 +10,8 @@ bool plan_fails(struct running *x, size_t step, const char *part)
 	return false;
 }
 
-/* How far the store applied a call: NOT at all, as a WHOLE, or HALF: OP_CHURN allocated an
- * address and did not release it. */
+/* How far the store applied a call. NOT: not at all; WHOLE: completely; HALF: OP_CHURN allocated
+ * an address and did not release it. */
 enum done { NOT, WHOLE, HALF };
 
 static bool do_so(struct model *m, const struct request *r, const struct seen *s, enum done how)

@@ -59,7 +59,8 @@ static enum op make_op(uint64_t *s)
 			      : often[below(s, ARRAY_LEN(often))];
 }
 
-/* Mostly a short time forward, so that reuse delays end; sometimes a long time, or backwards. */
+/* Returns a change of the clock: mostly a short time forward, so that reuse delays end;
+ * sometimes a long time forward, or backwards. */
 static int64_t make_ms(uint64_t *s)
 {
 	if (once_in(s, 8))

@@ -215,7 +215,9 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	return ok && doing_explained(x, at, &d, 0);
 }
 
-/* Converts the step and those that run concurrently to *n requests; returns the number of steps. */
+/* Converts step `at` and the steps that run concurrently with it to *n requests; returns the
+ * number of these steps. A step for which there is no suitable container or address gets no
+ * request. */
 static size_t collect(struct running *x, size_t at, struct doing *d, size_t *n)
 {
 	const struct plan *p = x->plan;

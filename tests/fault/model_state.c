@@ -227,7 +227,7 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 
 /* --- DEL, GC and others --- */
 
-/* Many allocations and releases: the model applies the last one only. */
+/* Many allocations and releases: the model applies only the last allocation and its release. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
 {
 	struct adding x = {.m = m, .s = s, .container = CHURN};

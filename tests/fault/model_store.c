@@ -198,8 +198,8 @@ static int do_churn(struct ipam *i, const struct request *r, struct err *e)
 		if (code < 0)
 			return e->kind == ERR_AGAIN && e->code == -ENOSPC
 				       ? 0
-				       /* 0: no address is left, which ends the rounds and is no
-				        * error */
+				       /* 0: no address is left, which ends the rounds and is not
+				        * an error */
 				       : code;
 		code = ipam_release_ip(i, &g[0].address.ip, e);
 		ip_allocations_free(g, n);

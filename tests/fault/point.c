@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One point: a call that is killed or fails, the state it leaves, and whether the next calls
- * succeed.
- */
+/* One point: a fault in a CNI call or a command, the state that it leaves, and whether the next
+ * calls succeed. */
 #include "fault.h"
 
 #include <errno.h>

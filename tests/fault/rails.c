@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pod with eth0 and eight rails. One rail fails at some step, by itself or because the node
- * changes during the ADD: the ADD undoes the others, and the error names the rail, the step and the
- * reason.
+ * changes during the ADD: the ADD must then undo the other rails, and its error must name the
+ * failing rail, the step and the reason.
  */
 #include "fault.h"
 #include "rails.h"
@@ -80,10 +80,8 @@ struct trial {
 	struct tally *tally;
 	const struct mishap *m;
 	int rail;
-	/*
-	 * race: index of the send before which the node changes; refuse: index of the refused
-	 * message
-	 */
+	/* race: the node changes before the n-th send; refuse, refuse_del: the n-th message is
+	 * refused; n >= 1 */
 	long n;
 	/* base: state before; after: expected state after the failure; now: current state */
 	struct buf base, after, now;

@@ -30,7 +30,8 @@ struct mishap {
 	const char *master;	 /* master of the failing rail, in place of its own */
 	uint32_t mtu;		 /* MTU of the failing rail */
 	const char *expected[3]; /* texts that the error must have, besides the rail's name */
-	const char *instead;	 /* alternative to `expected` */
+	/* a text that the error may have instead of the texts in `expected` */
+	const char *instead;
 };
 extern const struct mishap mishaps[]; /* ended by {0} */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scene in a lab: the state before it, the state with the pod attached, and the number of system
- * calls. */
+/* Runs a scene in a lab; records the state before it and the state with the pod attached, and
+ * counts the system calls of each verb. */
 #include "fault.h"
 
 #include <stdlib.h>
@@ -94,9 +94,9 @@ static void must(struct stage *s, bool ok, const char *what)
 	die("scene '%s' does not work even without a fault", s->sc->name);
 }
 
-/* Creates the initial state of the scene: its files, the attachment of the other pod, for a
- * command the attachment of the pod, and what the command `before` leaves; stores this state as
- * `base`. */
+/* Creates the initial state of the scene: its files, the attachment of the other pod, the
+ * attachment of the pod if the scene runs a command, and what the command `before` leaves;
+ * stores this state as `base`. */
 static void set_scene(struct stage *s)
 {
 	const struct scene *sc = s->sc;

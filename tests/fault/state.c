@@ -45,10 +45,8 @@ void lab_dump_stable(const struct lab *l, struct buf *b)
 
 /* --- stages --- */
 
-/*
- * Writes the label ("node", "pod") and the kind of each object except files: names of links and
- * addresses differ between runs, the number of objects of a kind does not.
- */
+/* Writes the label ("node", "pod") and the kind of each object except files: addresses and the
+ * names of links differ between runs, the number of objects of a kind does not. */
 static void put_kinds(const struct buf *state, struct buf *b)
 {
 	struct span rest = buf_span(state), line, side, kind;

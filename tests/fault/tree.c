@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a lab: takes, restores and dumps them. A dump omits the files that any call may
+/* Records, restores and dumps the files of a lab. A dump omits the files that any call may
  * leave. */
 #include "fault.h"
 
@@ -185,7 +185,8 @@ static void add_held(struct held **v, size_t *n, struct span ip, const char *wor
 	VEC_PUSH(*v, *n) = (struct held){span_dup(ip), word};
 }
 
-/* Takes the addresses of a line and their states; ipam/journal/journal.h documents the format. */
+/* Adds the addresses in a line of a journal to *v, each with its state; ipam/journal/journal.h
+ * documents the format. */
 static void read_line(struct span line, struct held **v, size_t *n)
 {
 	static const char *const states[] = {"allocate", "release", "retain", "quarantine"};

@@ -36,7 +36,7 @@ struct feed {
 	size_t n;
 };
 uint8_t feed_byte(struct feed *f);
-struct span feed_line(struct feed *f); /* without its new line */
+struct span feed_line(struct feed *f); /* without its newline character */
 struct span feed_rest(struct feed *f);
 /* Return the rest of the input, or s, up to its first NUL, as a NUL-terminated copy; the caller
  * frees it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal's bytes after any crash or damage. First three bytes: a letter and two bytes for it.
+ * The journal's bytes after any crash or damage. First three bytes of the input: a letter, which
+ * selects how the file is made, and two numbers for this.
  *
  *	r	the rest is the file
  *	s	the rest are lines without their checksums: the fuzzer adds right checksums

@@ -110,8 +110,8 @@ static void check_scalar(const struct json *v)
 		must(strlen(s) < TEXT_MAX);
 }
 
-/* Checks of the first eight elements that json_pair() or json_at() returns the element of the
- * walk and that json_get() finds the key. */
+/* For each of the first eight elements, checks that json_pair() or json_at() returns the element
+ * that the walk returned, and that json_get() finds the key. */
 static void check_value(const struct json *v, int level)
 {
 	struct json_walk w = json_walk_start(v);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers of the kernel, live or from a snapshot. This file replaces kern/netlink/replay.c: any
- * request is answered by the next datagrams of the input, each behind its length (two bytes, little
- * endian); length 0 ends the answers to one request. The first byte selects the request, or an
- * event, which is then the rest of the input.
+ * request is answered by the next datagrams of the input, each of which follows its length (two
+ * bytes, little endian); length 0 ends the answers to one request. The first byte selects the
+ * request, or an event, which is then the rest of the input.
  */
 #include <errno.h>
 #include <stdlib.h>

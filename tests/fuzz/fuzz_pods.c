@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects of an API server about a pod and pools, and the resulting allocation. First line: an
- * interface, and a digit for its position or nothing. Second: a Pod. Third: a namespace's
+ * interface, optionally with a digit, the interface's position. Second: a Pod. Third: a namespace's
  * annotations. Each line after that: a SpiderIPPool, SpiderReservedIP, or a SpiderEndpoint.
  */
 #include <stdlib.h>

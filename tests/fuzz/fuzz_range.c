@@ -107,8 +107,8 @@ static void check_print(const struct ip_set *s)
 	ip_set_done(&again);
 }
 
-/* Checks ip_set_meets(), which finds an address that two sets have in common, with m->set and
- * the set of the ranges that the second half of the operations added. */
+/* Checks the result of ip_set_meets(), which finds an address that is in both of two sets. The
+ * two sets are m->set and the set of the ranges that the second half of the operations added. */
 static void check_meets(const struct model *m)
 {
 	struct ip_set half = {.family = m->set.family};

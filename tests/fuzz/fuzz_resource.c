@@ -3,7 +3,7 @@
  * Configurations of both device plugins, on a fixed node. The first byte of the input says what
  * the other bytes are: 0: the command line of sriovdp, one word per line; 1: that of
  * k8s-rdma-shared-dp; 2: an item of pfNames; any other value: a configuration. For a configuration,
- * bit 3 of the first byte sets the exclusive RDMA mode, and bit 4 answers by CDI.
+ * bit 3 of the first byte sets the exclusive RDMA mode, and bit 4 selects CDI for the answers.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The main() of a fuzzer without libFuzzer: every file of a corpus once. A fault ends the process.
- */
+/* The main() of a fuzzer without libFuzzer: runs the fuzzer once on every file of a corpus. A
+ * fault ends the process. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of a pod's networks and devices, by Multus or by unirail's plugins. */
+/* The records of a pod's networks and devices that Multus or unirail's plugins write. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -62,8 +62,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	return pod_facts_read(object, value, e);
 }
 
-/* Fills the cache with n pods: none has the name of a lease's pod, half of them have the UID of
- * one. */
+/* Fills the cache with n pods: no pod has the name of a lease's pod, and half of the pods have
+ * the UID of a lease's pod. */
 static void pods_init(struct cluster *c, struct kube_informer *i, size_t n)
 {
 	*i = (struct kube_informer){.synced = true};

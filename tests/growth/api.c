@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's API on a separate store: the bodies of its routes, and many addresses of a container,
- * many leases of a node, and many pools. This file stands in for the agent's server
+ * The agent's API on a separate store: request bodies for each path of the API, and many addresses
+ * of a container, many leases of a node, and many pools. This file stands in for the agent's server
  * (server/http_server.c).
  */
 #include <fcntl.h>
@@ -484,7 +484,7 @@ uint64_t growth_api_pools_changed(size_t n)
 	return before;
 }
 
-/* Merges the reservations of n addresses that are requested by name, each of them twice. */
+/* Merges 2n reservations of addresses that requests name: two of each of n addresses. */
 uint64_t growth_api_reserved(size_t n)
 {
 	uint64_t before = count_work;

@@ -285,7 +285,7 @@ static void run_delete(const struct sample *s)
 
 /* --- pools --- */
 
-/* Builds the set of pools as an agent does, of the object and its previous version. */
+/* Builds the set of pools from the object and its previous version, as an agent does. */
 static void run_pools(const struct sample *s)
 {
 	char *lines[2] = {0};

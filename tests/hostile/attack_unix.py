@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: attack_unix.py SOCKET KIND N Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones. Depending on KIND,
-each connection sends nothing, a text repeatedly, as fast as the server reads it, or one byte every 0.5 s. Prints "ready" to stdout
-after N connections have been opened; ends when stdin is closed."""
+"""usage: attack_unix.py SOCKET KIND N: keeps N connections to a gRPC server on a UNIX socket and reopens closed ones. Depending on KIND,
+each connection sends nothing, sends a text repeatedly as fast as the server reads it, or sends one byte every 0.5 s. Prints "ready"
+to stdout after N connections have been opened; ends when stdin is closed."""
 import contextlib
 import select
 import socket

@@ -34,7 +34,7 @@ static int access_reg(struct fwctl_card *c, unsigned int scope, const void *in, 
 	}
 	if (!read) {
 		c->writes++;
-		/* a write must have the version of the item that a read returns */
+		/* a write must have the version (3) that the answer to a read has */
 		ASSERT_EQ(head >> 12 & 0xf, 3);
 		if (!c->forgets_write)
 			c->stored[port] = get(in, 7);

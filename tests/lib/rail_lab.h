@@ -4,7 +4,7 @@
 
 /*
  * The configuration of a CNI plugin that makes a link, read from the text of a netconf. The strings
- * of the configuration belong to rl_doc, which the next call of a function below frees.
+ * of the configuration belong to rl_doc; the next call of a function below frees rl_doc.
  */
 
 #include "cni/attach/rail.h"

@@ -44,7 +44,7 @@
 
 /*
  * Runs the tests of an array and returns the exit status of the program. The group has the name of
- * the module under test: base/buf. setup, teardown: fixtures of the group, or NULL.
+ * the module under test, for example base/buf. setup, teardown: fixtures of the group, or NULL.
  */
 #define T_RUN(tests, setup, teardown)                                                              \
 	_cmocka_run_group_tests(t_module((char[64]){0}, __FILE__), tests,                          \

@@ -14,7 +14,7 @@ END_STREAM, END_HEADERS, ACK = 1, 4, 1
 
 
 class Pki:
-    """A CA, and certificates that it signs, by openssl."""
+    """A CA, and certificates that this CA signs; openssl creates them."""
 
     def __init__(self, folder, name="test-ca"):
         self.folder = folder

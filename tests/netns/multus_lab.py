@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulates what Multus does for a pod: calls its delegates, by default Debian's plugins, and stores the files that Multus stores about
-them."""
+the delegates."""
 import base64
 import json
 

@@ -41,9 +41,9 @@ class Case:
     node: tuple = ()  # lines for ip -batch
     pod: tuple = ()
     files: dict = dataclasses.field(default_factory=dict)
-    # {pattern of the name of a value that differs: reason, or Code} the same, for values of the original that differ from run to run
+    # {pattern of the name of a value that differs: reason, or Code}
     differs: dict = dataclasses.field(default_factory=dict)
-    chance: dict = dataclasses.field(default_factory=dict)  # the same, for values of the original that differ from run to run
+    chance: dict = dataclasses.field(default_factory=dict)  # like `differs`, for values of Debian's plugin that differ from run to run
 
 
 CONF = Code(999, 7, "the CNI specification's code for an invalid configuration")

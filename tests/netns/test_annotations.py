@@ -153,7 +153,7 @@ def test_cache_files_equal_those_of_multus_and_libcni(lab, agent, others):
     for o, t in zip(candidate, reference):
         seen = {k for k in o.keys() | t.keys() if o.get(k) != t.get(k)} - {"Bytes"}
         assert seen <= set(DIFFERENT) and {"Conf", "unirail"} <= seen, seen
-        # Bytes is what a DEL of Multus executes: the whole definition. `gives`, the result for the test's plugin, may differ.
+        # Bytes is what a DEL of Multus executes: the whole definition. `gives`, the result that the test's plugin returns, may differ.
         runs, was = (json.loads(base64.b64decode(x["Bytes"])) for x in (o, t))
         assert {**runs, "plugins": [{**p, "gives": None} for p in runs["plugins"]]} == {
             **was, "plugins": [{**p, "gives": None} for p in was["plugins"]]}

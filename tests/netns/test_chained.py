@@ -178,8 +178,8 @@ def test_ifacer_is_accepted_before_the_plugin_that_makes_the_interface(lab):
 
 
 def test_ifacer_that_fails_changes_nothing(lab):
-    """The kernel of the test machine does not support VLAN interfaces, so ifacer fails. ADD returns the error of ifacer, not that
-    macvlan's master is missing."""
+    """The kernel of the test machine does not support VLAN interfaces, so ifacer fails. ADD returns this error, not an error about
+    macvlan's missing master."""
     lab.rail_pools()
     nets = with_ifacer(lab, interfaces=["rail0"], vlanID=100)
     nets[1]["plugins"][1]["master"] = "rail0.100"

@@ -16,7 +16,7 @@ def unirail(*args, check=False, **kw):
 
 
 def traces():
-    """Namespaces and files that a demo could leave."""
+    """"""Namespaces, files and directories whose names begin with unirail-demo, which a demo could leave behind.""""""
     return [sorted(n for n in os.listdir(d) if n.startswith("unirail-demo")) for d in ("/tmp", "/run", "/run/netns")
             if os.path.isdir(d)]
 
@@ -56,7 +56,7 @@ def test_demo_whose_output_pipe_is_closed_leaves_no_namespaces_or_files(tmp_path
     before = traces()
     script = f"{BINARY} demo -n 1 2>{tmp_path}/err | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}"
     p = run(["bash", "-c", script])
-    # The output fits into the pipe, so a reader that reads one line may end after the demo.
+    # A demo may write all its output into the pipe's buffer before the reader of one line ends: its exit status is then 0.
     assert p.stdout in (["141\n"] if reader == "true" else ["141\n", "0\n"])
     assert (tmp_path / "err").read_text() == "" and p.stderr == ""
     assert traces() == before
@@ -238,7 +238,7 @@ def test_dry_run_of_install_changes_nothing(tmp_path):
     assert p.returncode == 0 and "coordinator" in p.stdout and list(tmp_path.iterdir()) == []
 
 
-# --- help and the rest ---
+# --- help, version, completion, man pages and some errors ---
 
 
 def applets():
@@ -248,8 +248,8 @@ def applets():
 
 
 def test_install_creates_missing_cni_directories(tmp_path):
-    """`unirail install` creates the directories; its message names the file that is written once the cluster's network has a CNI
-    configuration."""
+    """"""`unirail install` creates the directories. Its message names the file that unirail will write when the cluster's network has a
+    CNI configuration.""""""
     net_d = tmp_path / "etc/cni/net.d"
     p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
     assert p.returncode == 0 and (tmp_path / "opt/cni/bin/unirail-cni").is_symlink() and list(net_d.iterdir()) == []
@@ -257,7 +257,7 @@ def test_install_creates_missing_cni_directories(tmp_path):
                         "as soon as there is one\n")
 
 
-def test_help_applet_prints_the_same_as_applet_help():
+def test_unirail_help_with_a_command_prints_the_same_as_option_help_of_the_command():
     assert len(applets()) == 13
     for name in ("demo", "pool", "install", "version", "completion", "man"):
         p = unirail(name, "--help")

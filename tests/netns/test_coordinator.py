@@ -192,7 +192,7 @@ def test_replies_leave_by_the_interface_of_the_request(lab):
     assert tables == {"unirail"}
     for word in ('"veth0"', "prerouting", "output", '"ct"', '"mark"'):
         assert word in text
-    # a request that arrives by veth0 is answered by veth0, whatever the main table says
+    # a reply leaves through veth0 if its request arrived through veth0, whatever routes table main has
     node_ip = "172.16.9.9"
     ip(lab.node, "addr", "add", f"{node_ip}/32", "dev", "lo")
     p = run(["ping", "-n", "-c", "1", "-W", "2", "-I", node_ip, "172.16.0.20"], ns=lab.node, check=False)
@@ -212,7 +212,7 @@ def test_dual_stack_underlay_pod_gets_routes_of_both_families(make_lab):
     assert "default via fd00:16:1::1 dev net1" in routes(pod, 101, "-6")
     assert "default via fd00:16:1::1 dev net1" not in routes(pod, "main", "-6")
     assert "default via fd00:16::2 dev veth0" in routes(pod, 100, "-6")
-    assert "fd09::/64 via fd00:16::2 dev veth0" in routes(pod, "main", "-6")  # without a source address
+    assert "fd09::/64 via fd00:16::2 dev veth0" in routes(pod, "main", "-6")  # this route has no source address
     assert ("172.16.0.20", s.pod.host_veth) in neighbours(lab.node)
     assert ("fd00:16::20", s.pod.host_veth) in neighbours(lab.node)
     assert (1000, "all", None, "500") in rules(lab.node, "-6")

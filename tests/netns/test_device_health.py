@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a link goes down, the agent reports its devices as unhealthy to the kubelet and to `unirail device list`. The agent runs on a
-recorded host, in a network namespace where the PF's netdev is a real link; the kubelet is a Python server of grpc."""
+"""When a link goes down, the agent reports the devices of that link as unhealthy, to the kubelet and to `unirail device list`. The agent
+runs on a recorded host, in a network namespace where the PF's netdev is a real link; the kubelet is a Python server of grpc."""
 import json
 import pathlib
 import signal

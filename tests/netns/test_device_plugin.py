@@ -199,7 +199,7 @@ def test_invalid_configuration_keeps_the_previous_one(node):
             node.configure(invalid)
             wait(lambda: node.log.read_text().count("previous configuration stays in force") == 1, "the mistake is logged once")
             assert not plugin.ended.is_set() and plugin.allocate(["1"])[0]["devices"]
-            # A valid configuration applies again, and the next error is logged again.
+            # After the error, a valid configuration takes effect again, and the next invalid configuration is logged again.
             node.log.write_text("")
             node.configure({"configList": [SHARED["configList"][0], other]})
             wait(lambda: "other.sock" in node.sockets(node.dir), "the socket of the other resource exists")
@@ -302,8 +302,8 @@ def pods(tmp_path):
 
 
 def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
-    """The GPUs are those of the pod that appeared last in the kubelet's list, among the pods with GPUs that have no device of the
-    resource yet."""
+    """"""The GPUs are those of the newest pod in the kubelet's list, among the pods that have GPUs and that may still wait for a device
+    of the resource.""""""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
     with Kubelet(node.dir) as kubelet:
@@ -456,8 +456,8 @@ def cdi_specs(node):
 
 
 def test_cdi_devices_replace_device_nodes(node):
-    """Allocate returns CDI devices instead of device nodes. A specification defines each CDI device, and is
-    removed with its resource."""
+    """"""Allocate returns CDI devices instead of device nodes. Each resource has one specification, which defines the CDI devices of the
+    resource and is removed with the resource.""""""
     other = {"resourceName": "vfs", "resourcePrefix": "intel.com", "selectors": {"pciAddresses": ["0000:23:00.0"], "isRdma": True}}
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
@@ -472,8 +472,8 @@ def test_cdi_devices_replace_device_nodes(node):
         assert "/dev/infiniband/uverbs0" in [n["path"] for n in spec["devices"][0]["containerEdits"]["deviceNodes"]]
         assert spec["containerEdits"] == {"hooks": [{"hookName": "createRuntime", "path": "/opt/cni/bin/unirail-cni", "args": [
             "unirail", "memlock-hook", "1048576"]}]}
-        # Adds the resource vfs. Then vfs matches no device: its specification is removed, since one without devices is invalid. Then
-        # hca_shared is removed.
+        # Adds the resource vfs. Then vfs matches no device: its specification is removed, since a specification without devices is invalid.
+        # # Then hca_shared is removed.
         node.configure({**SHARED, "resourceList": [other]})
         container, = kubelet.plugin("intel.com/vfs").allocate(sorted(kubelet.plugin("intel.com/vfs").devices())[:1])
         assert container["devices"] == [] and container["envs"]["PCIDEVICE_INTEL_COM_VFS"] in container["cdi"][0]

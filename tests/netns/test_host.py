@@ -72,7 +72,7 @@ class Host:
 
     def kernel(self):
         return {
-            # routes of far1 have "linkdown" while ens1 is down
+            # leaves out the routes of far1: they have the flag linkdown while ens1 is down
             **{" ".join(args): "\n".join(k for k in ip(self.ns, *args).splitlines() if "far1" not in k) for args in
                [("rule",), ("-6", "rule"), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all")]},
             "addr": [(k["ifname"], k["mtu"], "UP" in k["flags"], sorted((a["local"], a["prefixlen"]) for a in k["addr_info"]
@@ -120,7 +120,7 @@ def killed_everywhere(host, *args, env=None):
 def test_rule_equals_that_of_the_original_script(host):
     before = host.state()
     host.ok("rule", env={"RDMA_CIDR": "172.16.0.0/16"})
-    # `ip rule add not to 172.16.0.0/16 table main priority 2000` of setRdmaRule.sh, in another namespace
+    # runs the command of setRdmaRule.sh, `ip rule add not to 172.16.0.0/16 table main priority 2000`, in another namespace
     other = ns_add("script")
     try:
         ip(other, "rule", "add", "not", "to", "172.16.0.0/16", "table", "main", "priority", "2000")
@@ -299,7 +299,7 @@ echo "$2 $port $type" >>/firmware/sets
 echo "$type" >"$dir/$port"
 """
 
-# What setNicRdmaMode.sh does with its list of PFs: `mlxconfig q`, and `mlxconfig set` of each port with another type.
+# Does what setNicRdmaMode.sh does with its list of PFs: `mlxconfig q`, and `mlxconfig set` for each port whose type is not $type.
 LINK_TYPE_SCRIPT = """set -e
 for dev in $devices; do
     for port in P1 P2; do
@@ -442,8 +442,8 @@ def test_user_without_root_is_refused(host):
 
 
 def test_manifest_prepares_a_host_with_its_capabilities_only(host):
-    """Runs `host apply`, `plan` and `undo` with the arguments and capabilities of the container, which itself runs `host watch`, on a
-    root that has the ConfigMap's file at its mount path."""
+    """The container runs `host watch`. The test runs `host apply`, `plan` and `undo` with the container's arguments and capabilities;
+    the test's     root directory has the ConfigMap's file at the path where the container mounts it."""
     docs = {d["kind"]: d for d in yaml.safe_load_all((DEPLOY / "host/host.yaml").read_text())}
     pod = docs["DaemonSet"]["spec"]["template"]["spec"]
     (box,) = pod["containers"]
@@ -468,7 +468,7 @@ def test_manifest_prepares_a_host_with_its_capabilities_only(host):
     assert host.state() == before
 
 
-def test_readme_has_a_row_of_capabilities_for_each_kind():
+def test_readme_has_a_row_of_capabilities_for_each_command_that_configures_the_host():
     table = re.findall(r"(?m)^\| `([a-z-]+)` \|", (DEPLOY / "README.md").read_text().split("## Host preparation")[1].split("## Upgrade")[0])
     commands = re.findall(r"(?m)^  ([a-z-]+) ", run([BINARY, "host", "--help"]).stdout)
     assert table == [c for c in commands if c not in ("show", "plan", "apply", "watch", "undo")], (table, commands)

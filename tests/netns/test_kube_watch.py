@@ -123,9 +123,9 @@ def test_reconnected_watch_reads_the_servers_resource_version_first(watch):
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6")
 
 
-def test_lower_resource_version_after_a_restore_causes_a_list(watch):
-    """The server's resourceVersion is lower than the client's: a watch from the client's resourceVersion would not report the server's
-    changes."""
+def test_lower_resource_version_after_a_restore_of_etcd_causes_a_list(watch):
+    """"""After a restore of etcd, the server's resourceVersion is lower than the client's: a watch from the client's resourceVersion
+    would not report the server's changes.""""""
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
@@ -162,7 +162,7 @@ def test_expired_continue_token_restarts_the_list(watch):
     w.wait("ADDED thing a 1", "ADDED thing b 8", "DELETED thing a 1", "SYNCED things 1")
 
 
-def test_watches_that_end_at_once_are_retried_with_backoff(watch):
+def test_watches_that_end_immediately_are_retried_with_backoff(watch):
     w = watch(listed(5), watched())
     w.wait_requests(4)
     before, began = w.server.requests, time.monotonic()
@@ -176,7 +176,7 @@ def test_repeated_403_of_a_list_is_logged_once(watch):
     assert w.stderr().count("kube: list things: 403 Forbidden: no") == 1
 
 
-def test_429_of_a_watch_waits_for_retry_after(watch):
+def test_client_waits_for_retry_after_if_a_watch_is_answered_with_429(watch):
     """For about one second after a CRD is created, API servers answer requests for its objects with 429."""
     w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
                                          "message": "storage is (re)initializing"}), listed(5), OPEN)

@@ -103,13 +103,13 @@ def test_pod_with_injected_devices_needs_no_resource_limits(tmp_path):
     assert lint(tmp_path, POOL, NETWORK, job) == []
 
 
-def test_overlapping_pools_in_two_files_are_found(tmp_path):
+def test_overlap_of_pools_in_two_files_is_reported(tmp_path):
     found = errors(lint(tmp_path, POOL, POOL.replace("rail0", "rail1")))
     assert found and "rail" in found[0]["text"] and found[0]["origin"].startswith(str(tmp_path))
     assert lint(tmp_path, POOL, POOL.replace("rail0", "rail1").replace("172.16.1.", "172.16.2.")) == []
 
 
-def test_object_in_two_files_is_found(tmp_path):
+def test_object_that_two_files_contain_is_reported(tmp_path):
     found = errors(lint(tmp_path, POOL, POOL))
     assert any(f["field"] == "metadata.name" and "m0.yaml:1" in f["text"] for f in found), found
 
@@ -119,7 +119,7 @@ def test_reference_to_a_kind_that_no_file_contains_is_a_warning(tmp_path):
     assert [f["level"] for f in found] == ["warning"] and "team/net0" in found[0]["text"]
 
 
-def test_pool_smaller_than_its_workload_is_found(tmp_path):
+def test_pool_smaller_than_its_workload_is_reported(tmp_path):
     deployment = """
 kind: Deployment
 metadata: {name: web, namespace: team}
@@ -155,7 +155,7 @@ def pool(name, subnet, ips):
     return f'{{kind: SpiderIPPool, metadata: {{name: {name}}}, spec: {{subnet: {subnet}, ips: ["{ips}"]}}}}\n'
 
 
-def test_overlaps_and_references_among_many_objects_are_found(tmp_path):
+def test_overlaps_and_wrong_references_among_many_objects_are_reported(tmp_path):
     """Among 20,000 pools and 20,000 networks, lint finds the faults of five further objects."""
     many = [pool(f"p{i}", f"10.{i >> 8}.{i & 255}.0/24", f"10.{i >> 8}.{i & 255}.10-10.{i >> 8}.{i & 255}.20") for i in range(20000)]
     networks = [f"{{kind: SpiderMultusConfig, metadata: {{name: n{i}, namespace: team}}, spec: {{cniType: macvlan, "

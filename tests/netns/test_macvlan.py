@@ -16,8 +16,8 @@ ONLY_LINK = {}
 
 
 def shape(st):
-    """The state without the group, which unirail sets so that one message can delete all links, and without the queue length,
-    which Debian's older library sets to 0 and the current one leaves at the kernel's 1000."""
+    """"""The state without the group, which unirail sets so that one message can delete all links, and without the queue length, which
+    Debian's plugin sets to 0 since its library is older. The current library leaves the kernel's default, 1000.""""""
     for k in st["links"]:
         k.pop("group", None)
         k.pop("txqlen", None)
@@ -225,7 +225,7 @@ def test_check_fails_if_address_route_mac_or_mode_changed_or_the_link_is_missing
     assert "net1" in e["msg"], e
 
 
-def test_check_finds_a_link_of_another_kind(lab):
+def test_check_fails_for_a_link_of_another_kind(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0")
     conf["prevResult"] = lab.add(conf, pod)
@@ -314,7 +314,7 @@ def strace(lab, tmp_path, *options):
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
 def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
     """Before Linux 6.15 the kernel searches the new link's name in the node's namespace, from which the request comes, and fails with
-    EEXIST if the node has such a link. So the plugin creates an eth0 with a temporary name."""
+    EEXIST if the node has such a link. So the plugin creates a link eth0 under a temporary name, and renames it in the pod."""
     pod, log = lab.pod(), tmp_path / "log"
     lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,
             plugins=strace(lab, tmp_path, "-e", "trace=sendto,sendmsg", "-v", "-s", "999", "-o", str(log)))
@@ -389,7 +389,7 @@ def test_status_and_gc_are_forwarded_to_the_ipam(lab):
     lab.fail("STATUS", {**conf, "ipam": {"type": "nosuch-ipam"}}, pod, contains="nosuch-ipam")
 
 
-def test_ipv6_addresses_are_usable_at_once(make_lab):
+def test_ipv6_addresses_are_usable_when_add_returns(make_lab):
     """No address may still be tentative when ADD returns."""
     lab = make_lab(v6=True)
     pod = lab.pod()

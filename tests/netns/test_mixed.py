@@ -157,9 +157,9 @@ def test_second_add_succeeds_after_a_change_of_the_nodes_address(lab):
         lab.delete(conf, p, ifname="eth0")
 
 
-def test_ipam_of_another_project_gets_name_and_version(lab):
-    """unirail-cni passes the network's name and version to an IPAM plugin that it executes, as libcni does. The plugin dhcp, for example,
-    identifies a lease by the network's name."""
+def test_ipam_of_another_project_gets_the_networks_name_and_version(lab):
+    """unirail-cni passes the network's name and CNI version to an IPAM plugin that it executes, as libcni does. The plugin dhcp, for
+    example, identifies a lease by the network's name."""
     folder = lab.tmp / "bin"
     folder.mkdir()
     answer = {"cniVersion": "1.0.0", "ips": [{"address": "172.16.1.77/24"}]}

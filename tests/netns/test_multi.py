@@ -327,7 +327,7 @@ def use_plan(lab, plan, number):
 
 
 def test_example_configurations_attach_a_pod_to_eight_rails(make_lab):
-    """Readers copy the files of configs/, so the files must work after changes of only their directories and node names."""
+    """Users copy the files of configs/ and change directories and node names; the files must work without further changes."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
         if plan == "exclusive":
@@ -357,8 +357,8 @@ def test_example_configurations_on_two_nodes_share_no_address(make_lab):
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
 def test_default_route_belongs_to_the_network_that_requests_it(make_lab, v6):
-    """With Multus' default-route exactly one network has the pod's default route of that address family; the other family's route stays.
-    CHECK and DEL succeed."""
+    """If one network has Multus' default-route with an IPv4 gateway, only this network has an IPv4 default route in the pod; the IPv6
+    default routes do not change. CHECK and DEL succeed."""
     lab = make_lab(rails=2, v6=v6)
     lab.rail_pools(v6=v6)
     nets = lab.all_networks(ipam=None)

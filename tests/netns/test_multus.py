@@ -154,8 +154,8 @@ def test_requested_networks_create_the_same_state_as_configured_ones(lab, agent)
 
 
 def test_definition_without_configuration_uses_a_file(lab, agent):
-    """A definition without spec.config refers to a CNI configuration file, as the default network of a cluster often
-    does."""
+    """A definition without spec.config refers to a CNI configuration file. The definition of a cluster's default network often has no
+    spec.config."""
     folder = lab.tmp / "net.d"
     folder.mkdir()
     (folder / "00-multus.conf").write_text(json.dumps({**conf(lab, agent), "name": "podnet"}))
@@ -227,9 +227,9 @@ def test_definition_requested_twice_is_attached_to_two_interfaces(lab, agent):
 
 
 def test_default_network_annotation_replaces_the_first_network(lab, agent):
-    """The agent's networks follow the networks of the netconf (`delegates` of multus, `networks` of unirail-cni). If the pod has the
-    annotation v1.multus-cni.io/default-network, the agent's answer has replacesFirst, and the first network of the answer replaces
-    the first of `delegates`."""
+    """The networks of the agent's answer are attached after the networks of the netconf (`delegates` of multus, `networks` of
+    unirail-cni). If the pod has the annotation v1.multus-cni.io/default-network, the agent's answer has replacesFirst, and the first
+    network of the answer replaces the first of `delegates`."""
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
@@ -280,7 +280,7 @@ def shim(agent, **more):
 
 
 def test_settings_of_the_multus_daemon_are_used(lab, agent):
-    """The daemon's file has precedence over the netconf, and the paths in it are those in the daemon's container."""
+    """The daemon's file takes precedence over the netconf, and the paths in that file are paths in the daemon's container."""
     node = as_daemon(lab, agent, json.dumps({
         "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
         "multusConfigFile": "auto", "multusAutoconfigDir": "/host/etc/cni/net.d", "socketDir": "/host/run/multus/",
@@ -307,7 +307,7 @@ def test_invalid_settings_of_the_multus_daemon_fail_add_only(lab, agent, text, c
 
 
 def test_add_waits_for_an_agent_that_restarts(lab, agent):
-    """The agent's socket does not exist for a second before the request for networks, and again before the request for addresses."""
+    """The agent's socket is absent for one second before the request for networks, and again before the request for addresses."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     away, serve = agent.path.with_name("away"), agent.serve
@@ -381,7 +381,7 @@ def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
 
 
 def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
-    """unirail's GC deletes these networks, whereas the GC of Multus releases nothing."""
+    """unirail's GC deletes the attachments of containers that are not in the runtime's list, whereas the GC of Multus releases nothing."""
     two_rails(lab, agent)
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

@@ -134,7 +134,8 @@ def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
 
 
 def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
-    """A later unirail wrote keys of an unknown version beside those of Multus: CHECK and DEL ignore these keys and use those of Multus."""
+    """A later version of unirail wrote its keys in a format that this version does not know, beside the keys of Multus: CHECK and DEL
+    ignore unirail's keys and use those of Multus."""
     pod = lab.pod()
     agent.networks(("kube-system/podnet", None, podnet(lab)),
                    ("team/rail0", "net1", {"cniVersion": "0.4.0", "name": "rail0", "type": "link",
@@ -157,8 +158,8 @@ def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
 def test_netconf_without_version_has_the_version_of_its_first_delegate(lab, agent, recorder, delegate, prints):
-    """Multus prints the result of its first delegate in that delegate's version. In 0.1.0 a result has no interfaces, and one address
-    for each family."""
+    """Multus prints the result of its first delegate in that delegate's version. A result of version 0.1.0 has no interfaces, and at
+    most one address of each family."""
     pod = lab.pod()
     address = lambda a: {**({"version": "4"} if prints < "1.0.0" else {}), "address": a, "interface": 0}
     printed = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \
@@ -197,7 +198,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
 @pytest.mark.parametrize("first", [True, False], ids=["first network", "later network"])
 def test_result_of_an_old_version_without_addresses_is_accepted(lab, agent, recorder, first, version):
-    """libcni stores and passes on such a result; only a conversion to 0.2.0 needs an address."""
+    """libcni stores a result without addresses and passes it on; only a conversion to 0.2.0 needs an address."""
     pod = lab.pod()
     nothing = {"cniVersion": version, "dns": {}}
     net = {"cniVersion": version, "name": "old", "plugins": [{"type": "link", "says": nothing}, {"type": "chained"}]}
@@ -219,7 +220,7 @@ def test_result_of_an_old_version_without_addresses_is_accepted(lab, agent, reco
 
 
 def rail_1_1(lab, name="rail0", **more):
-    """A plugin of unirail with addresses in files, followed by a plugin that is executed."""
+    """A network of CNI version 1.1.0: unirail's macvlan, whose host-local stores addresses in files, then a plugin that is executed."""
     return {"cniVersion": "1.1.0", "name": name, "plugins": [
         {"type": "macvlan", "master": name, "mode": "bridge", "ipam": {
             "type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.9.0/24"}]]}},
@@ -288,8 +289,8 @@ def test_gc_retains_addresses_of_a_running_container_without_cache_entry(lab, ag
 
 
 def test_gc_retains_entries_of_other_networks(lab, agent, recorder):
-    """GC retains entries of Multus itself and of another network in the same directory, although their containers are not in the
-    runtime's list."""
+    """GC retains cache entries that Multus wrote, and those of a netconf with another name, in the same directory, although their
+    containers are not in the runtime's list."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     pod, other, old = lab.pod("pod"), lab.pod("other"), lab.pod("old")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

@@ -13,7 +13,8 @@ CASES = yaml.safe_load((TOP / "tests/cluster/nads.yaml").read_text())["good"]
 
 
 def chains(kind):
-    """The plugin lists of nads.yaml whose first plugin, or the first after ifacer, has this type: each list once, with the lab's master."""
+    """The plugin lists of nads.yaml whose first plugin, apart from ifacer, has this type: each list once, without ifacer, and with the
+    lab's master."""
     found = {}
     for case in CASES:
         conf = json.loads(case["config"]) if case.get("config") else {}

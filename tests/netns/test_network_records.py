@@ -46,7 +46,7 @@ def gc(lab, c, pod, *alive, **env):
 
 @pytest.mark.parametrize("ipam", IPAM)
 def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ipam):
-    """A container that was added with a netconf of another name keeps its address in the same network: it still has its cache entry."""
+    """The address that a container got in the same network through a netconf of another name stays: that container's cache entry exists."""
     ns, what = IPAM[ipam](lab)
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     lost, other, running = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
@@ -179,8 +179,7 @@ def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_aga
 
 
 def test_number_of_records_of_each_namespace_is_limited(lab, agent):
-    """At most 64 records for a namespace: an ADD beyond the limit succeeds, and other namespaces have their own
-    limit."""
+    """A namespace has at most 64 records: an ADD beyond the limit succeeds without a record, and other namespaces have their own limit."""
     folder(lab).mkdir(parents=True, mode=0o700)
     for i in range(64):
         (folder(lab) / f"team_n{i}-{i:032x}.json").write_text("{}")

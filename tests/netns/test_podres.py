@@ -39,7 +39,7 @@ def pod(namespace, name, *containers):
 
 @contextlib.contextmanager
 def kubelet(path, answer, service="v1.PodResourcesLister", **how):
-    """grpc's server; `answer` is the message's bytes, or a function of the context that returns them."""
+    """grpc's server; `answer` is the message's bytes, or a function that gets the call's context and returns these bytes."""
     def run(request, context):
         assert request == b""
         return answer(context) if callable(answer) else answer

@@ -190,7 +190,7 @@ def test_each_nic_announces_only_its_own_addresses(make_lab, sniff, detect):
 
 
 def test_silent_gateways_of_all_rails_fail_add_and_leave_nothing(make_lab):
-    """The gateways of five networks do not answer: ADD fails with an error of one line, and no link or address is left."""
+    """ADD of five networks, of which no gateway answers, fails with an error of one line; no link and no address is left."""
     lab = make_lab(rails=4)
     lab.rail_pools()
     for i, nic in enumerate(lab.nics):
@@ -220,7 +220,8 @@ def test_missing_carrier_is_reported_for_its_rail(lab):
 
 
 def test_detection_waits_for_a_late_carrier(lab):
-    """A link may take longer to come up than total_ms, the limit of conflict and gateway detection, which is counted from carrier on."""
+    """A link may take longer than total_ms to get carrier: total_ms, the limit of conflict and gateway detection, is counted from the
+    time at which the link has carrier."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()

@@ -63,7 +63,7 @@ def test_each_key_of_the_list_is_read(plugin):
     listed = keys(plugin)
     assert listed or plugin == "loopback"
     for key, kind in listed:
-        # dns is read when the result is written; spiderpool and whereabouts read runtimeConfig and args with the request of an ADD
+        # this test calls STATUS, which does not read dns, and in spiderpool and whereabouts neither runtimeConfig nor args
         if kind not in WRONG or key.startswith("dns.") or (
                 plugin in ("spiderpool", "whereabouts") and not key.startswith("ipam.")) or (
                 plugin == "unirail-cni" and key in AGENT + ("multusCniDir",)):

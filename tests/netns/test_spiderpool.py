@@ -103,7 +103,7 @@ def test_pool_of_another_namespace_is_skipped(lab):
 
 
 def test_sticky_address_returns_to_its_pod(lab):
-    """A pod that is recreated with its name gets its address again; other pods never get it."""
+    """A pod that is deleted and created again with the same name gets the same address; no other pod gets this address."""
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\nreuse-delay=0s\n")
     pod = lab.pod("train-0")
     conf = lab.macvlan("rail0", lab.ipam("p", sticky=True))

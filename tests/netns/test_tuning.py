@@ -169,7 +169,7 @@ def test_sysctls_given_only_in_args_are_set(t):
 
 
 def test_failed_add_reverts_all_changes(t):
-    """The kernel refuses the MTU: the original leaves the changed sysctl, MAC and flag, and its file."""
+    """The kernel refuses the MTU: the original leaves the changed sysctl, MAC and promiscuous mode, and its file."""
     before, keys = t.link(), sysctl(t.pod.ns, PROXY)
     more = {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}, "mac": MAC, "mtu": 99999999,
             "promisc": True, "allmulti": True}
@@ -195,7 +195,7 @@ def test_missing_interface_changes_nothing(t):
 
 
 def test_two_tunings_in_a_chain_restore_the_first_values(t):
-    """The original's second plugin overwrites the values that the first one saved."""
+    """In a chain of two tuning plugins of the original, the second overwrites the values that the first saved."""
     before = t.link()
     t.ok("ADD", mac=MAC)
     t.ok("ADD", mtu=1400, mac="0a:58:00:00:00:08")
@@ -296,7 +296,8 @@ def test_check_finds_attributes_that_differ_from_the_configuration(t):
     more = {"mac": MAC.upper(), "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500,
             "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
     t.ok("ADD", **more)
-    t.ok("CHECK", **more)  # the original compares the text, so a different case, or a tab instead of a blank, fails
+    # CHECK of the original compares texts, so it fails on upper-case letters in a MAC, or on a tab instead of a blank
+    t.ok("CHECK", **more)
     for key, value, contains in (
             ("mac", OLD, f"Ethernet of net1 is {OLD}, current value is {MAC}"),
             ("mtu", 1500, "MTU of net1 is 1500, current value is 1400"),
@@ -330,7 +331,7 @@ def test_check_succeeds_while_tcpdump_runs(t):
 
 @pytest.fixture
 def allow(t, tmp_path):
-    """A function that creates a directory of plugins whose tuning uses an allowlist with this text."""
+    """Returns make(text), which creates a directory of plugins whose tuning plugin has an allowlist with this text."""
     def make(text, of=t.chained_plugins):
         folder = tmp_path / f"allow-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()

@@ -126,7 +126,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert len(held(lab)) == 6
     lab.delete(c, pods[0], ifname="eth0")
     assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
-    # The first GC lists one attachment of the pod: the addresses of its three interfaces stay. The second GC lists none.
+    # The list of the first GC has one attachment of the pod: the pod's addresses on all three interfaces stay. The second list is empty.
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
     assert len(held(lab)) == 3
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
@@ -324,7 +324,7 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
 
 
 def test_del_releases_addresses_on_a_full_disk(lab, tmp_path):
-    """The range comes from the flat file; its journal and the log are on the disk that is full."""
+    """The range is read from whereabouts.conf, the flat file; the journal of the range and the log file are on the full disk."""
     with small_disk(tmp_path / "small") as disk:
         flat = tmp_path / "whereabouts.conf"
         flat.write_text(f'{{"range": "172.16.1.0/24", "log_file": "{disk}/log", "log_level": "debug"}}')

@@ -96,7 +96,8 @@ class Host:
         self.answer(nldev(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
 
     def statistic(self, kind, index, port, *answers, mode=None):
-        """Counters of queue pairs or of memory regions; with mode: the criterion by which the port assigns queue pairs to counters."""
+        """Counters of queue pairs or of memory regions, or, if mode is given, the criterion by which the port assigns queue pairs to
+        counters."""
         place = u32(DEV_INDEX, index) + (u32(PORT_INDEX, port) if port else b"")
         more = u32(STAT_MODE, 2) if mode is not None else b""
         self.query(nldev(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))

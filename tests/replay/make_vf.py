@@ -87,7 +87,7 @@ for i, s in enumerate(sets):
     t.answer(ack(s, -95 if i == 4 else 0))
 t.write("vf_set.nl")
 
-# ---- a pod's attributes of VF 3, with drivers that behave differently ----
+# ---- attributes that an ADD sets on VF 3, with drivers that behave differently ----
 FREE, PODS = bytes([2, 0, 0, 0, 0, 3]), bytes([2, 0, 0, 0, 7, 1])
 
 

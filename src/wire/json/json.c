@@ -38,8 +38,8 @@ static const struct json *json_of(yyjson_val *v)
 	return (const struct json *)v;
 }
 
-/* Sets the error "3:14: what": line and column (in characters) of the byte at `pos`, both from
- * 1. */
+/* Sets the error "3:14: what": line and column of the byte at `pos`, both counted from 1, the
+ * column in characters. */
 static int fail_with(struct span text, size_t pos, int code, struct err *e, const char *what)
 {
 	unsigned int line = 1, column = 1;
@@ -131,10 +131,9 @@ static int too_many(struct span text, size_t pos, size_t values, struct err *e)
 	return fail_with(text, pos, -E2BIG, e, what);
 }
 
-/*
- * Enforces the limits that yyjson lacks (depth, number of values, NUL in strings) before it parses.
- * The text may be invalid JSON: each ',', ':', '{' and '[' outside of strings counts as one value.
- */
+/* Enforces the limits that yyjson lacks (depth, number of values, NUL in strings) before yyjson
+ * parses the text. At this point the text may be invalid JSON: each ',', ':', '{' and '['
+ * outside of strings counts as one value. */
 static int check_limits(struct span text, size_t values, struct err *e)
 {
 	size_t n = 0;
@@ -486,8 +485,8 @@ static void add_plain(struct buf *b, const char *digits, int point)
 	}
 }
 
-/* Writes a number as Go does: plain from 1e-6 to below 1e21, else as "1e-7" or "1.5e+21". Infinity
- * and NaN become null. */
+/* Writes a number as Go does: in plain notation if it is 0 or its magnitude is at least 1e-6 and
+ * below 1e21, otherwise as "1e-7" or "1.5e+21". Infinity and NaN become null. */
 void jo_real(struct json_out *o, double v)
 {
 	char text[32], *exp, *from = text, digits[24] = "";
@@ -501,7 +500,7 @@ void jo_real(struct json_out *o, double v)
 	exp = strchr(text, 'e');
 	exponent = atoi(exp + 1);
 	*exp = '\0';
-	jo_text(o, ""); /* writes the comma and line break */
+	jo_text(o, ""); /* writes the comma and line break that precede the number */
 	if (v != 0 && (exponent < -6 || exponent >= 21)) {
 		buf_printf(o->b, "%se%s%d", text, exponent < 0 ? "" : "+", exponent);
 		return;
@@ -686,7 +685,7 @@ static void open_with(struct json_out *o, char c)
 	o->first = true;
 }
 
-/* An empty container is "{}" in the indented form too. */
+/* An empty container is "{}" or "[]", in the indented form too. */
 static void close_with(struct json_out *o, char c)
 {
 	o->depth--;

@@ -234,8 +234,8 @@ int json_read_value(struct json_doc *d, const struct json *v, const struct json_
 	return read_field(d, f, v, into, place, e);
 }
 
-/* Returns the field that a key sets: the exact name first; in a table with JSON_GO then the name in
- * any case. */
+/* Returns the field that a key sets: the field of exactly this name; if there is none and the
+ * table has JSON_GO, the field whose name differs only in upper and lower case. */
 static const struct json_field *field_of(const struct json_table *t, const char *key)
 {
 	for (const struct json_field *f = t->fields; f->name; f++)
@@ -270,9 +270,10 @@ static size_t field_count(const struct json_table *t)
 }
 
 /*
- * Reads the keys in document order. So of several spellings of a key the last one wins, and an
- * object that occurs twice is merged, as in Go. JSON_CLOSED ignores a key that begins with '~': so
- * a later version of unirail can add a key that this version ignores.
+ * Reads the keys in document order. So of several spellings of a key the last one wins, and if a
+ * key whose value is an object occurs twice, the two objects are merged, as in Go. JSON_CLOSED
+ * ignores a key that begins with '~': so a later version of unirail can add a key that this version
+ * ignores.
  */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Buffer capacity that is retained between pieces. */
+/* Maximum capacity of a buffer, in bytes, that is retained between pieces. */
 enum { KEEP_MAX = 16 << 10 };
 
 void json_split_init(struct json_split *s, enum json_split_mode mode, size_t max)
@@ -59,7 +59,7 @@ static void begin_piece(struct json_split *s)
 
 /* --- JSON_SPLIT_STREAM --- */
 
-/* Processes one byte; returns 1 if it ends an object. */
+/* Processes one byte; returns 1 if the byte ends a piece. */
 static int stream_byte(struct json_split *s, char c)
 {
 	bool structure;
@@ -125,7 +125,7 @@ static void add_key(struct json_split *s, bool was_inside)
 		s->key_n = s->rest.len + 1 - s->key_at;
 }
 
-/* Processes one byte outside of the items. Returns 2 if it ends the list. */
+/* Processes one byte outside of the items. Returns 2 if the byte ends the list object. */
 static int rest_byte(struct json_split *s, char c)
 {
 	bool inside = s->in_string, structure;

@@ -19,7 +19,8 @@
 
 enum json_split_mode { JSON_SPLIT_LIST, JSON_SPLIT_STREAM };
 
-enum { JSON_PIECE_MAX = 4 << 20 }; /* by default etcd stores objects of at most 1.5 MiB */
+/* in bytes; by default etcd stores objects of at most 1.5 MiB */
+enum { JSON_PIECE_MAX = 4 << 20 };
 
 struct json_split {
 	enum json_split_mode mode;
@@ -43,8 +44,8 @@ void json_split_done(struct json_split *s);
  */
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
 		  struct err *e);
-/* Returns whether the consumed bytes end between two pieces (a stream), or include the end of the
- * list (a list). */
+/* JSON_SPLIT_STREAM: returns whether the consumed bytes end between two pieces. JSON_SPLIT_LIST:
+ * returns whether the consumed bytes include the end of the list object. */
 bool json_split_is_whole(const struct json_split *s);
 
 #endif

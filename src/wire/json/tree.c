@@ -16,7 +16,7 @@ struct json_tree {
 	enum json_kind kind;
 	bool on; /* JSON_BOOL */
 	char *key;
-	/* value of a JSON_STRING, digits of a JSON_NUMBER; NULL: the value is in `from` */
+	/* text of a JSON_STRING or JSON_NUMBER; NULL: another kind, or the text is in `from` */
 	char *text;
 	struct json_tree *first, *last, *next;
 	/* document value of a folded node, whose children are not created yet; NULL: unfolded */

@@ -33,7 +33,7 @@ void json_tree_free(struct json_tree *t);
 void json_tree_cleanup(struct json_tree **t);
 #define auto_tree __attribute__((cleanup(json_tree_cleanup)))
 
-enum json_kind json_tree_kind(const struct json_tree *t); /* NULL: JSON_NULL */
+enum json_kind json_tree_kind(const struct json_tree *t); /* JSON_NULL if t is NULL */
 /* returns the text of a string; NULL: not a string */
 const char *json_tree_text(const struct json_tree *t);
 bool json_tree_true(const struct json_tree *t);

@@ -44,7 +44,8 @@ struct tls_check {
 	char *name;	  /* name expected in the certificate; NULL: any */
 	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
-	bool verified;	  /* a chain was verified; false for a resumed session */
+	/* mbedTLS checked a chain, `flags` has the result; false for a resumed session */
+	bool verified;
 	/* earliest expiry of the chain's certificates, in seconds since the epoch */
 	int64_t end;
 	mbedtls_x509_time from, to; /* validity of the expired or not yet valid certificate */

@@ -25,8 +25,9 @@ struct tls {
 	bool starved; /* the last read or write of the socket returned EAGAIN */
 	bool left;    /* tls_bye() was called */
 	uint32_t events;
-	int64_t until; /* expiry of the session that this connection resumes */
-	int broken;    /* mbedTLS error that all further calls return */
+	/* expiry of the session that this connection resumes, seconds since the epoch */
+	int64_t until;
+	int broken; /* mbedTLS error that all further calls return */
 };
 
 static int give(void *arg, const unsigned char *p, size_t n)
@@ -69,8 +70,8 @@ static void forget(struct tls_saved_session *k)
 	*k = (struct tls_saved_session){.session = k->session};
 }
 
-/* Offers the saved session of a client to the server if it belongs to this server name and has
- * not expired, and sets *until to its expiry. */
+/* If the saved session of a client is of this server name and has not expired, makes the
+ * handshake try to resume the session, and sets *until to the session's expiry. */
 static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 			    const struct tls_check *check, int64_t *until)
 {
@@ -454,7 +455,7 @@ static void match_ip(struct tls_check *c, struct span raw, bool *found)
 	add_name(c, span_of(ip_str(&a, text)));
 }
 
-/* Collects the names of the certificate; returns whether the expected address is among them. */
+/* Collects the names of the certificate; returns whether the expected IP address is one of them. */
 static bool match_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 {
 	bool found = false;

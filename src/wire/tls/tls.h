@@ -77,7 +77,8 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
  * the same bytes and n. */
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e);
 
-uint32_t tls_events(const struct tls *t); /* EPOLLIN or EPOLLOUT, after -EAGAIN */
+/* the event to wait for after -EAGAIN: EPOLLIN or EPOLLOUT */
+uint32_t tls_events(const struct tls *t);
 /* Returns whether this client connection resumed a session, whose first connection verified the
  * server's certificate. */
 bool tls_resumed(struct tls *t);

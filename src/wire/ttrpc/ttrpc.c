@@ -23,9 +23,9 @@ enum {
 	STATUS_INVALID_ARGUMENT = 3,
 	STATUS_UNIMPLEMENTED = 12,
 	STATUS_INTERNAL = 13,
-	/* Maximum size of a message's envelope without the payload. */
+	/* Maximum size of a message's envelope without the payload, in bytes. */
 	ENVELOPE_MAX = 2048,
-	/* Buffer capacity that is retained between messages. */
+	/* Maximum capacity of a buffer, in bytes, that is retained between messages. */
 	KEEP = 16 << 10,
 	/* Maximum number of bytes of a frame that are processed in one step. */
 	STEP = 64 << 10,
@@ -92,7 +92,7 @@ static void put_message(struct ttrpc *t, uint32_t connection, uint32_t stream, i
 	buf_add(&t->out, payload.p, payload.n);
 }
 
-/* Converts bytes to nanopb's form; the caller frees them. */
+/* Returns a copy of the bytes in nanopb's form; the caller frees the copy. */
 static pb_bytes_array_t *bytes_of(struct span s)
 {
 	pb_bytes_array_t *ret = xmalloc(PB_BYTES_ARRAY_T_ALLOCSIZE(s.n));

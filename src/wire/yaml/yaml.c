@@ -18,8 +18,8 @@ struct yaml {
 	const char *p, *end;
 	const char *line_start;
 	unsigned int line;
-	int depth; /* nesting depth of all collections */
-	int flow;  /* nesting depth of flow collections */
+	int depth; /* number of open collections, block and flow */
+	int flow;  /* number of open flow collections */
 	struct json_out out;
 	struct buf text; /* the current scalar */
 	bool too_long;	 /* an earlier scalar was longer than YAML_TEXT_MAX */
@@ -103,8 +103,8 @@ static bool yaml_at_end(const struct yaml *y)
 
 static int yaml_skip(struct yaml *y);
 
-/* Reads the value of a key in column `indent`. A sequence may start in the same column as its key.
- * */
+/* Reads the value of a key that is in column `indent`. A sequence may start in the same column
+ * as its key. */
 static int value(struct yaml *y, int indent)
 {
 	unsigned int line = y->line;
@@ -874,8 +874,8 @@ static int escape(struct yaml *y)
 	return 0;
 }
 
-/* A "\" at the end of a line joins it with the next one without a blank; an empty line between them
- * is a line break. */
+/* A "\" at the end of a line joins this line and the next line without a blank; an empty line
+ * between them is a line break. */
 static int joined_line(struct yaml *y)
 {
 	bool first = true;

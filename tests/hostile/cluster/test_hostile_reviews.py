@@ -287,8 +287,9 @@ def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
 
 
 def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica, ns):
-    """A client with the token sends reviews just small enough for the controller's own process, and larger ones, which a child process
-    parses, over many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
+    """A client with the token sends reviews over many connections: some just small enough for the controller to parse in its own
+    process, and larger ones, which a child process parses. The Lease is renewed meanwhile, and each probe is answered within a
+    second."""
     c = replica("c", "--lease", "6s", "--lease-renew", "4s", "--lease-retry", "1s").leads()
     registered(cluster)
     token, connections = tokens(cluster, ns)[0], threading.local()
@@ -408,12 +409,12 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
                                                                + h["clientConfig"]["url"].rsplit("/", 1)[1]}}
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
     wait(lambda: send(new, PATH, review(pool(6)))[0] == 200, "the new controller accepts the path without a token")
-    # proves that the API server calls the new replica under the path that is registered
+    # The refusal of an invalid pool proves that the API server calls the new replica at the registered path.
     wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leader"] == 0
-    # No other replica leads any more: the new one becomes leader, registers its own paths, and refuses the others.
+    # No other replica leads any more: the new one becomes leader, registers its own paths, and refuses the paths without a token.
     cluster.ok("DELETE", f"{lease}/unirail-controller")
     new.leads()
     wait(lambda: send(new, PATH, review(pool(6))) == (404, b""), "the new controller refuses the path without a token", 60)

@@ -53,7 +53,7 @@ def reasons(cluster, path):
 
 
 def copies(cluster, ns, name, names):
-    """Writes copies of a SpiderMultusConfig directly to etcd: a copy takes a tenth of a second, through the API server a second."""
+    """Writes copies of a SpiderMultusConfig directly to etcd: this takes 0.1 s for each copy, a create through the API server takes 1 s."""
     text = lambda s: base64.b64encode(s.encode()).decode()
     key = lambda n: text(f"/registry/spiderpool.spidernet.io/spidermultusconfigs/{ns}/{n}")
     stored = base64.b64decode(cluster.etcd_call("kv/range", key=key(name))["kvs"][0]["value"])
@@ -89,7 +89,7 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
         cluster.compact()
 
 
-def test_60000_labels_cost_little_memory_and_no_lease(cluster, ns, closing, tmp_path):
+def test_60000_labels_cost_little_memory_and_no_leader_change(cluster, ns, closing, tmp_path):
     """60,000 labels of a namespace, a pod and a pool: controller and agent each stay below 32 MiB, and the leader stays the same."""
     c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
     cluster.ok("POST", "/api/v1/nodes", {"metadata": {"name": f"{ns}-node"}})

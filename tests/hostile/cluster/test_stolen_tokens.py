@@ -28,7 +28,7 @@ NODES = ("n1", "n2", "n3")
 
 class ClusterWithPolicies:
     """A cluster with the objects of deploy/ and deploy/policies, and the stolen tokens: of an agent on each node, of the controller, and
-    one of an agent that names no node."""
+    an agent's token that names no node."""
 
     def __init__(self):
         self.cluster = clusters.Cluster()

@@ -2,8 +2,8 @@
 """A tenant with permission to create only NetworkAttachmentDefinitions attacks the node that attaches them.
 
 In an earlier version, a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
-node. With dataDir, log files and CNIDeviceInfoFile, a definition wrote to any path. An interface plugin named as ipam.type executed itself
-until the node could start no more processes.
+node. With dataDir, log files and CNIDeviceInfoFile, a definition wrote to any path. If ipam.type named an interface plugin, this plugin
+executed itself until the node could start no more processes.
 """
 import json
 import os
@@ -135,7 +135,7 @@ def test_untrusted_definition_with_a_key_that_names_files_of_the_node_is_refused
 
 
 def test_log_files_of_untrusted_definitions_are_not_written(lab, agent, volume):
-    """A definition that names a log file still attaches its pod, but the log file is not written: existing definitions name log files."""
+    """A definition that names a log file attaches its pod, since existing definitions name log files; but the log file is not written."""
     log = volume / "log"
     os.mkfifo(volume / "fifo")
     for name in (log, volume / "fifo"):

@@ -15,7 +15,8 @@ from hostile import MANY, ONE, get, crowd, held, honest
 from lab import BINARY
 from report import follow, wait, wait_started
 
-OWN_MEMORY_MAX = 2300  # KiB of private memory of the agent, whatever clients do; with 1,700 KiB of mapped pages of the binary: 4,000
+# KiB of private memory of the agent, whatever clients do; together with 1,700 KiB of mapped pages of the binary this is 4,000 KiB
+OWN_MEMORY_MAX = 2300
 KINDS = ["silent", "head", "body", "idle", "unread"]
 
 
@@ -97,7 +98,8 @@ def test_probes_are_answered_beside_connections_that_fill_buffers(agent, kind):
 
 
 def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
-    """Answers of many kilobytes that no client reads. In an earlier version, the agent held a copy for each connection."""
+    """The clients request answers of many kilobytes and read none. In an earlier version, the agent held a copy of the answer for each
+    connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 

@@ -161,8 +161,8 @@ static void strict_cases(struct place *p)
 	struct err e = ERR_INIT;
 	int fd = -1;
 
-	/* Paths without symbolic links; links that root owns; a link as the last name, with
-	 * O_NOFOLLOW. */
+	/* A strict root permits paths without symbolic links, links that root owns, and, with
+	 * O_NOFOLLOW, any link as the last name. */
 	ASSERT_EQ(open_at(&r, p, "/file", O_RDWR, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
@@ -341,7 +341,7 @@ static void test_file_larger_than_the_read_limit_is_refused(void **state)
 	ASSERT_EQ(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
 }
 
-static void test_attribute_is_written_to_existing_files_only(void **state)
+static void test_file_write_attr_writes_to_existing_files_only(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -474,8 +474,8 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
 	expect(&p->in, "/f", "f");
 	file_sweep_dir(&p->in, "/none");
-	/* file_sweep_old() removes only temporary files last modified more than FILE_OLD_S ago:
-	 * other processes may still be writing to newer ones. */
+	/* file_sweep_old() removes only temporary files last modified more than FILE_OLD_S
+	 * seconds ago: other processes may still be writing to newer ones. */
 	{
 		auto_free char *old = xasprintf("%s/.f.0123abcd.tmp", p->dir);
 		auto_free char *other = xasprintf("%s/old.tmp", p->dir);
@@ -704,7 +704,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_file_larger_than_the_read_limit_is_refused,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_attribute_is_written_to_existing_files_only,
+		cmocka_unit_test_setup_teardown(test_file_write_attr_writes_to_existing_files_only,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_symbolic_links_do_not_leave_the_root, setup,
 						teardown),

@@ -161,8 +161,8 @@ static void test_set_reports_membership_overlap_and_next_address(void **state)
 	ip_set_done(&b);
 }
 
-/* Adds random ranges to a set, and to a table of the same 256 addresses: the first 256 of IPv4, or
- * the last 256 if `top`. */
+/* Adds random ranges to a set, and sets has[k] if address k of 256 is in one of them. The 256
+ * addresses are the first of IPv4, or the last of IPv4 if `top`. */
 static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
 {
 	for (int k = 0; k < 12; k++) {

@@ -152,8 +152,9 @@ static void test_lines_of_many_subjects_are_limited(void **state)
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }
 
-/* 1000 subjects write lines for 500 s, more than eight periods. In each period the place reaches
- * its limit, and lines of subjects without a row in the table are added to the place's count. */
+/* 1000 subjects write lines for 500 s, more than eight periods. In each period their call site
+ * reaches its limit, and lines of subjects without a row in the table are added to the count of
+ * the call site. */
 static void test_counts_of_many_subjects_over_several_periods_are_complete(void **state)
 {
 	auto_free char *text = NULL;

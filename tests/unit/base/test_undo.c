@@ -32,7 +32,7 @@ static int silent(void *arg, struct err *e)
 
 static void push(struct undo *u, char letter, int result)
 {
-	/* undo_push() copies the argument and the description, so both are overwritten
+	/* undo_push() must copy the argument and the description: the caller may overwrite both
 	 * afterwards. */
 	struct step s = {letter, result};
 	char what[16];

@@ -538,8 +538,8 @@ static void test_reservations_for_other_nodes_or_for_one_pod_are_not_borrowed(vo
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		x->f.now_ms += 199;
 		ASSERT_STR_EQ(turn(x), "");
-		/* After a refusal the node lists the blocks and sends a request for another
-		 * block, without an interval before either. */
+		/* After a refusal the node lists the blocks and then requests addresses of
+		 * another block, both without delay. */
 		free(bl_find("rail0-9")->requested[--bl_find("rail0-9")->n_requested].key);
 		x->f.now_ms += 1;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
@@ -734,7 +734,7 @@ static void test_no_addresses_are_pre_allocated_while_some_are_released_to_a_pee
 
 /*
  * The object of a block with a local pod is deleted. The node recreates it before it claims another
- * block for its pre-allocation: that block could be a deleted block of a peer.
+ * block for its pre-allocation, since a block without an object could be a deleted block of a peer.
  */
 static void test_deleted_block_is_recreated_before_another_is_claimed(void **state)
 {

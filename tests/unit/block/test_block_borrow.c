@@ -368,7 +368,7 @@ static void test_address_that_a_restored_object_gives_another_node_is_borrowed_a
 	assert_true(block_entry_is_of(&bl_find("p-4")->released[0], "n1"));
 	assert_mine(&x, "10.0.0.17");
 	ASSERT_EQ(request(&x), -1);
-	/* One list completes the rescan: the recovered address does not cause another one. */
+	/* One list completes the rescan: the recovered address does not cause a second list. */
 	x.f.now_ms = x.f.rescan_ms = 40;
 	ASSERT_EQ(request(&x), OP_LIST);
 	assert_true(block_has_rescanned(&x.f));

@@ -5,7 +5,7 @@
  * the state that they wrote; nodes are lost, a controller releases their blocks (sometimes late),
  * and the nodes are recreated; a second agent runs under a node's name with a log of its own; at
  * most once in a run etcd is restored to an earlier state; and pods request addresses by name. At
- * every step no two pods have one address. In the end, when requests succeed again, an address
+ * every step no two pods have the same address. In the end, when requests succeed again, an address
  * requested by name is allocated, or refused because a pod has it, and a pool with as many
  * addresses as pods gives each pod one.
  *
@@ -35,7 +35,8 @@ enum {
 	FREEZE_MS = 10000
 };
 
-/* With BLOCK_TRACE=1, prints each event; for one seed: BLOCK_FIRST=7 BLOCK_LAST=7. */
+/* With BLOCK_TRACE=1 in the environment, the test prints each event. BLOCK_FIRST=7 BLOCK_LAST=7
+ * limits the test with faults to seed 7, and skips the test without faults. */
 static bool tracing;
 #define TRACE(...)                                                                                 \
 	do {                                                                                       \
@@ -180,8 +181,8 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 			continue;
 		if (e && block_entry_is_of(e, x->owner.node))
 			return true;
-		/* An entry of another node does not count against the owner of the block: that
-		 * node may have asserted the address for a pod whose deletion it has not seen. */
+		/* An entry "n2/token" does not contradict the owner of the block: node n2 may
+		 * have asserted the address for a pod whose deletion n2 has not seen. */
 		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;

@@ -382,7 +382,7 @@ static void test_release_is_logged_before_the_request_is_sent(void **state)
 	drop(&x);
 }
 
-/* The record of the restore survives restarts of the agent until it is reset. */
+/* The record of the restore survives restarts of the agent until the agent resets the record. */
 static void test_log_retains_that_etcd_was_restored(void **state)
 {
 	struct lab x;

@@ -112,7 +112,7 @@ static void test_owner_exports_an_unused_retained_address(void **state)
 	ASSERT_EQ(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
 	/*
 	 * Live migration: the former pod runs until the new pod has started, so the request is
-	 * refused instead of answered after the former pod's end.
+	 * refused at once. Without live migration the owner answers it after the former pod's end.
 	 */
 	p.migration = true;
 	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);

@@ -2,8 +2,8 @@
 /*
  * Retained addresses migrate with their pods between nodes. The API server loses and delays
  * requests and shows changes late, nodes crash, and other pods request addresses of the same pool.
- * At every step no two running containers have one address; at the end every name has an address,
- * and no address is lost.
+ * At every step no two running containers have the same address; at the end every name has an
+ * address, and no address is lost.
  */
 #include "testlib.h"
 
@@ -309,7 +309,8 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	put_lease(x, a, LEASE_USED, n->name);
 	n->ip = *a;
 	n->lives = true;
-	/* The endpoint is written after the reply, and the write may fail. */
+	/* The agent writes the endpoint after its reply to the CNI ADD request, and the write
+	 * may fail. */
 	if (bl_roll(100) < bl_server.loss_percent)
 		return;
 	place_set(n, NULL, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unirail device: functions and the health of their devices, as text and as JSON. */
+/* `unirail device`: PCI functions and the health of their devices, as text and as JSON. */
 #include "testlib.h"
 
 #include <errno.h>

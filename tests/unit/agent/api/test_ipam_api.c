@@ -110,7 +110,7 @@ static void test_pools_and_clean_gateway_of_a_request_are_applied(void **state)
 	       "{\"address\":\"fd00::10/64\",\"enableGatewayDetection\":true,"
 	       "\"enableIPConflictDetection\":true,\"gateway\":\"fd00::1\",\"ipPool\":\"six\","
 	       "\"nic\":\"net1\",\"version\":6}],\"routes\":[]}\n");
-	/* null counts as absent, and keys match without case, as in Go */
+	/* null counts as absent, and the case of letters in keys does not matter, as in Go */
 	expect("POST", "ipam/ip",
 	       "{\"CONTAINERID\":\"c2\",\"defaultIPv4IPPool\":null,\"ifname\":\"n\","
 	       "\"netNamespace\":\"\",\"unknown\":1," POD "}",
@@ -476,7 +476,7 @@ static void test_reported_conflicts_are_quarantined(void **state)
 
 	(void)state;
 	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
-	/* A report of another container quarantines nothing. */
+	/* A report with the ID of another container quarantines nothing. */
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");

@@ -26,7 +26,7 @@ struct server {
 	int version;
 	int claims;	   /* blocks created */
 	int answer_ms;	   /* duration of the creation of each block */
-	int64_t answered;  /* loop time at which the last answer so far is due */
+	int64_t answered;  /* loop time in ms at which the last answer so far is due */
 	const char *space; /* annotations of the namespace */
 };
 

@@ -18,7 +18,7 @@ struct object {
 };
 
 /* One change of an object, retained for watches that start at an earlier version. was, is: text
- * of the object before and after the change; NULL: the object did not exist. */
+ * of the object before and after the change; NULL: the object did not exist then. */
 struct change {
 	uint64_t version;
 	char *path, *was, *is;

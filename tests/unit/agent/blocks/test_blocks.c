@@ -197,7 +197,7 @@ static char *path_of(const struct api_request *q)
 }
 
 /* Creates block `index` of the pool as a block of node n2. released: the members of
- * spec.released (JSON, ' for "). */
+ * spec.released, as JSON with ' in place of ". */
 static void put_peer(unsigned int index, const char *released)
 {
 	auto_free char *path = xasprintf(BLOCKS "/p-%u", index);
@@ -328,7 +328,7 @@ static void test_claim_that_never_arrived_is_sent_again(void **state)
 	ASSERT_EQ(blocks_stats(lab->blocks).unanswered, 1);
 }
 
-static void test_forbidden_claims_are_retried_with_a_growing_backoff(void **state)
+static void test_claims_refused_with_403_are_retried_with_a_growing_backoff(void **state)
 {
 	const struct api_request *q;
 	int64_t longest = 0;
@@ -561,7 +561,7 @@ static void test_claims_are_frozen_after_a_restore_of_etcd(void **state)
 	blocks_want(lab->blocks, "p", 1);
 	pass(1000);
 	api_backup();
-	/* Writes after the backup, which the restore loses. */
+	/* The restore loses the writes that follow this backup. */
 	blocks_want(lab->blocks, "p", 12);
 	pass(1000);
 	ASSERT_EQ(api_count(BLOCKS "/"), 2);
@@ -721,7 +721,7 @@ int main(void)
 		TEST(test_claim_refused_with_409_is_retried_with_another_block),
 		TEST(test_claim_whose_answer_was_lost_is_found_by_the_watch),
 		TEST(test_claim_that_never_arrived_is_sent_again),
-		TEST(test_forbidden_claims_are_retried_with_a_growing_backoff),
+		TEST(test_claims_refused_with_403_are_retried_with_a_growing_backoff),
 		TEST(test_claim_in_the_block_log_is_used_after_a_crash_without_a_write_request),
 		TEST(test_blocks_in_the_block_log_are_used_while_the_api_server_is_unavailable),
 		TEST(test_demand_during_an_outage_is_met_when_the_api_server_is_back),

@@ -196,7 +196,7 @@ static void refused(struct t_dir *w, const char *expected)
 		fail_msg("'%s' is not in: %s", expected, e.text);
 }
 
-static void test_writable_or_irregular_files_and_directories_are_refused(void **state)
+static void test_paths_that_other_users_can_write_and_links_and_fifos_are_refused(void **state)
 {
 	struct t_dir *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->path);
@@ -249,7 +249,7 @@ int main(void)
 		cmocka_unit_test(test_cache_files_of_other_programs_are_read),
 		CASE(test_invalid_cache_files_are_errors),
 		CASE(test_libcni_and_multus_directories_are_read),
-		CASE(test_writable_or_irregular_files_and_directories_are_refused),
+		CASE(test_paths_that_other_users_can_write_and_links_and_fifos_are_refused),
 		CASE(test_too_large_cache_files_are_refused),
 	};
 

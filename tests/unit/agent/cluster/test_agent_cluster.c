@@ -315,7 +315,7 @@ static void test_network_that_changed_before_its_read_is_left_to_the_watch(void 
 	assert_false(is_left_out(t, 4));
 }
 
-/* Without a backoff the agent would send one request a second while the server refuses it. */
+/* Without a backoff the agent would send one request a second while the server refuses requests. */
 static void test_refused_requests_are_retried_with_a_backoff(void **state)
 {
 	struct lab *t = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stale extended resources: which are removed from the Node, and which are recorded on disk. */
+/* Which stale extended resources the agent removes from the Node, and which extended resources
+ * it records on disk. */
 #include "testlib.h"
 
 #include <stdlib.h>
@@ -107,7 +108,8 @@ static void test_resource_is_removed_when_it_was_not_served_for_the_grace_period
 	l.served[0] = "rdma/a";
 	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\",\"cpu\":\"0\"", 0), 0);
 	l.served[0] = NULL;
-	/* Removed after the grace period only, and not while the kubelet reports devices. */
+	/* The resource is removed only after the grace period, and not while the kubelet reports
+	 * devices. */
 	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100), 0);
 	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100 + GRACE_MS - 1), 0);
 	ASSERT_EQ(plan(&l, "\"rdma/a\":\"8\"", 100 + GRACE_MS), 0);
@@ -188,10 +190,8 @@ static void test_reads_of_an_unchanged_node_become_rare_and_stop(void **state)
 	l.served[1] = "rdma/b";
 	plan(&l, "", 1);
 	assert_false(device_sweep_due(l.sweep, DAY_MS));
-	/*
-	 * No read before the grace period ends; then the kubelet's capacity may become 0 at any
-	 * time.
-	 */
+	/* No read is due before the grace period ends. After that every check reads the Node,
+	 * since the kubelet may set the capacity to 0 at any time. */
 	l.served[0] = l.served[1] = NULL;
 	plan(&l, "\"rdma/a\":\"8\"", 2);
 	assert_false(device_sweep_due(l.sweep, 1 + GRACE_MS));

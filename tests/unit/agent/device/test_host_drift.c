@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How `unirail host watch` turns its plan into a report, how the agent turns the report into a
- * Node condition, and the intervals of both. */
+ * Node condition, and the intervals of the watch and of the agent. */
 #include "host_lab.h"
 
 #include <errno.h>

@@ -123,8 +123,8 @@ static void test_rdma_objects_of_hidden_processes_are_read_from_control_groups(v
 	il_make(&l);
 	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu rdma\n");
 	process(&l, 101, "/kubepods/pod" UID "1/" ID "1", "unlimited", "0");
-	/* Netlink does not show the device in exclusive mode; the pod's RDMA objects belong to
-	 * another container. */
+	/* The host's netlink does not show a device that is in the network namespace of a pod
+	 * (exclusive mode). The RDMA objects of this pod belong to another of its containers. */
 	il_write(&l, "/sys/fs/cgroup/kubepods/pod" UID "8/rdma.current",
 		 "mlx5_0 hca_handle=1 hca_object=9\n");
 	il_write(&l,

@@ -102,9 +102,9 @@ static void test_endpoint_lists_all_rails_of_a_pod(void **state)
 	endpoints_required_done(&w);
 }
 
-/* The lease table is in the order in which addresses were first seen, and retained addresses
- * return in any order. So interfaces are sorted by the time of their allocation, then by name in
- * natural order (net2 before net10). */
+/* The lease table is in the order in which addresses were first seen, and retained addresses are
+ * allocated again in any order. So interfaces are sorted by the time of their allocation, then
+ * by name in natural order (net2 before net10). */
 static void test_interfaces_of_an_endpoint_have_a_stable_order(void **state)
 {
 	static const char *const want[] = {"net2", "net10", "net11", "net1", NULL};
