@@ -16,7 +16,7 @@ def unirail(*args, check=False, **kw):
 
 
 def traces():
-    """"""Namespaces, files and directories whose names begin with unirail-demo, which a demo could leave behind.""""""
+    """Namespaces, files and directories whose names begin with unirail-demo, which a demo could leave behind."""
     return [sorted(n for n in os.listdir(d) if n.startswith("unirail-demo")) for d in ("/tmp", "/run", "/run/netns")
             if os.path.isdir(d)]
 
@@ -248,8 +248,8 @@ def applets():
 
 
 def test_install_creates_missing_cni_directories(tmp_path):
-    """"""`unirail install` creates the directories. Its message names the file that unirail will write when the cluster's network has a
-    CNI configuration.""""""
+    """`unirail install` creates the directories. Its message names the file that unirail will write when the cluster's network has a
+    CNI configuration."""
     net_d = tmp_path / "etc/cni/net.d"
     p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
     assert p.returncode == 0 and (tmp_path / "opt/cni/bin/unirail-cni").is_symlink() and list(net_d.iterdir()) == []

@@ -302,8 +302,8 @@ def pods(tmp_path):
 
 
 def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
-    """"""The GPUs are those of the newest pod in the kubelet's list, among the pods that have GPUs and that may still wait for a device
-    of the resource.""""""
+    """The GPUs are those of the newest pod in the kubelet's list, among the pods that have GPUs and that may still wait for a device
+    of the resource."""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
     with Kubelet(node.dir) as kubelet:
@@ -456,8 +456,8 @@ def cdi_specs(node):
 
 
 def test_cdi_devices_replace_device_nodes(node):
-    """"""Allocate returns CDI devices instead of device nodes. Each resource has one specification, which defines the CDI devices of the
-    resource and is removed with the resource.""""""
+    """Allocate returns CDI devices instead of device nodes. Each resource has one specification, which defines the CDI devices of the
+    resource and is removed with the resource."""
     other = {"resourceName": "vfs", "resourcePrefix": "intel.com", "selectors": {"pciAddresses": ["0000:23:00.0"], "isRdma": True}}
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)

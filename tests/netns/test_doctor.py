@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-""""""`unirail doctor` as a process: exit status, options, snapshots, root directories other than /, and some findings. tests/unit and
-tests/vm test the other findings.""""""
+"""`unirail doctor` as a process: exit status, options, snapshots, root directories other than /, and some findings. tests/unit and
+tests/vm test the other findings."""
 import json
 import os
 import pathlib
@@ -101,8 +101,8 @@ def test_text_and_json_list_name_the_same_checks():
 
 
 def test_missing_master_is_reported(tmp_path, paths):
-    """"""doctor reports the missing master of a plugin in a list, and of a network of unirail-cni, but no master that exists or is in a
-    pod.""""""
+    """doctor reports the missing master of a plugin in a list, and of a network of unirail-cni, but no master that exists or is in a
+    pod."""
     inner = {"name": "rail0", "plugins": [{"type": "macvlan", "master": "lo0"}]}
     file = conf_file(tmp_path / "conf", [
         {"type": "unirail-cni", "networks": [inner]}, {"type": "vlan", "master": "nosuch", "vlanId": 1},
@@ -130,7 +130,7 @@ def test_missing_pools_are_reported_if_a_configuration_allocates_from_them(tmp_p
 
 
 def test_skipped_checks_are_reported_with_their_reason(tmp_path):
-    """"""doctor runs as a user without permission to read configurations and addresses.""""""
+    """doctor runs as a user without permission to read configurations and addresses."""
     conf_file(tmp_path / "conf", [{"type": "a"}])
     for name in ("bin", "pools", "state"):
         (tmp_path / name).mkdir()

@@ -83,7 +83,7 @@ def test_state_and_result_equal_debians(make_lab, v6, ipam, by):
 
 @pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
 def test_pods_added_by_one_plugin_are_deleted_by_the_other(lab, maker, deleter):
-    """"""The only record that both host-device plugins use is the device's alias: the name that the device had on the node.""""""
+    """The only record that both host-device plugins use is the device's alias: the name that the device had on the node."""
     where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
     bare(lab)
@@ -363,8 +363,8 @@ def test_del_changes_no_link_of_the_node_that_is_not_the_device(lab, alias, reas
 
 
 def test_del_changes_no_link_without_an_alias(lab):
-    """"""DEL is called after an ADD that failed because the pod already had a link net1; DEL leaves it. The original's DEL fails each
-    time.""""""
+    """DEL is called after an ADD that failed because the pod already had a link net1; DEL leaves it. The original's DEL fails each
+    time."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
@@ -375,7 +375,7 @@ def test_del_changes_no_link_without_an_alias(lab):
 
 
 def test_device_stays_in_the_pod_while_its_name_is_in_use(lab):
-    """"""Another link of the node has the name of the device: DEL fails, and the device stays in the pod until the name is free.""""""
+    """Another link of the node has the name of the device: DEL fails, and the device stays in the pod until the name is free."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
     ip(lab.node, "link", "add", "rail0", "type", "veth", "peer", "name", "x")

@@ -36,8 +36,8 @@ def test_invalid_input_changes_nothing(lab, more, code, contains):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """"""Returns unpack(NAME), which unpacks a recorded host of tests/hosts and returns the environment of a plugin call on this
-    host.""""""
+    """Returns unpack(NAME), which unpacks a recorded host of tests/hosts and returns the environment of a plugin call on this
+    host."""
     def unpack(name):
         top = tmp_path / name
         subprocess.run(["build/unirail", "doctor", "--root", f"tests/hosts/{name}.tree", "--unpack", top], check=True,

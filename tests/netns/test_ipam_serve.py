@@ -92,7 +92,7 @@ class Server:
         return run([BINARY, "pool", *args, "--pool-dir", self.pools, "--state-dir", self.state])
 
     def used(self):
-        """"""Returns {address: record} of the addresses in use, which it reads from the journal instead of the server.""""""
+        """Returns {address: record} of the addresses in use, which it reads from the journal instead of the server."""
         found = {}
         for pool in json.loads(self.pool("list", "-o", "json").stdout)["pools"]:
             shown = json.loads(self.pool("show", pool["name"], "-o", "json").stdout)
@@ -498,8 +498,8 @@ def test_server_waits_for_the_stores_lock(server):
 
 
 def test_killed_server_loses_no_allocated_address(server):
-    """"""The addresses in a response stay allocated to its client, a client that got no response can retry, and no address is allocated
-    twice.""""""
+    """The addresses in a response stay allocated to its client, a client that got no response can retry, and no address is allocated
+    twice."""
     held = {}
     for turn in range(6):
         server.start()

@@ -124,8 +124,8 @@ def test_reconnected_watch_reads_the_servers_resource_version_first(watch):
 
 
 def test_lower_resource_version_after_a_restore_of_etcd_causes_a_list(watch):
-    """"""After a restore of etcd, the server's resourceVersion is lower than the client's: a watch from the client's resourceVersion
-    would not report the server's changes.""""""
+    """After a restore of etcd, the server's resourceVersion is lower than the client's: a watch from the client's resourceVersion
+    would not report the server's changes."""
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")

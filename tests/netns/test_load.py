@@ -117,7 +117,7 @@ def new_pod(lab, call):
 
 
 def calls_of(lab, conf, call, tmp_path):
-    """"""Returns the number of times that one ADD makes the system call `call`.""""""
+    """Returns the number of times that one ADD makes the system call `call`."""
     log = tmp_path / "strace"
     pod = new_pod(lab, call)
     lab.add(conf, pod, plugins=trace(lab, tmp_path, ["-o", str(log), "-e", f"trace={call}"]), ifname="eth0")
@@ -173,7 +173,7 @@ def test_del_succeeds_after_a_killed_del(lab, tmp_path):
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_del_succeeds_after_an_add_killed_while_it_waits_for_the_gateway(lab, sig):
-    """"""The wait for the gateway is the longest wait of an ADD, so the runtime's timeout is likely to expire during this wait.""""""
+    """The wait for the gateway is the longest wait of an ADD, so the runtime's timeout is likely to expire during this wait."""
     lab.rail_pools()
     run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])
     conf = lab.rails([lab.network("rail0", "net1", coordinator=False,

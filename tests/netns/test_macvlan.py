@@ -16,8 +16,8 @@ ONLY_LINK = {}
 
 
 def shape(st):
-    """"""The state without the group, which unirail sets so that one message can delete all links, and without the queue length, which
-    Debian's plugin sets to 0 since its library is older. The current library leaves the kernel's default, 1000.""""""
+    """The state without the group, which unirail sets so that one message can delete all links, and without the queue length, which
+    Debian's plugin sets to 0 since its library is older. The current library leaves the kernel's default, 1000."""
     for k in st["links"]:
         k.pop("group", None)
         k.pop("txqlen", None)

@@ -153,7 +153,7 @@ class Migrated:
         assert sorted(link_names(self.pod.ns)) == ["eth0", "lo", "net1", "net3", "rdma1"] and len(held(self.lab)) == 4
 
     def conf(self, **more):
-        """"""The node's configuration of unirail-cni, which does not have the pod's networks.""""""
+        """The node's configuration of unirail-cni, which does not have the pod's networks."""
         nets = [{"name": "other", "plugins": [macvlan(host_local(self.lab, "172.16.7.0/24"))]}]
         return self.lab.rails(nets, multusCniDir=str(self.multus.folder), **more)
 
@@ -449,8 +449,8 @@ def test_cache_entry_of_unirail_stays_until_all_networks_are_deleted(m):
 
 
 def test_del_with_a_netconf_of_another_name_deletes_the_networks_of_the_cache_entry(m):
-    """"""DEL with a netconf of the same name as the one in the cache entry deletes the networks of the netconf passed to DEL. DEL with a
-    netconf of another name deletes the networks of the cache entry.""""""
+    """DEL with a netconf of the same name as the one in the cache entry deletes the networks of the netconf passed to DEL. DEL with a
+    netconf of another name deletes the networks of the cache entry."""
     attach(m)
     m.ok()  # same name: this DEL deletes the networks of its netconf, not those of the cache entry
     m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})

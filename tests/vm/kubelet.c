@@ -64,7 +64,7 @@ static void call(int fd, const char *path, const uint8_t *message, size_t n)
 	send_all(fd, b, (size_t)(p - b) + n);
 }
 
-/* Reads the next message of the stream; false: the stream has ended without one. */
+/* Reads the next message of the stream. Returns false if the stream has ended before it. */
 static bool next_message(int fd, uint8_t *ret, size_t *len)
 {
 	static uint8_t got[MESSAGE_MAX], payload[MESSAGE_MAX];

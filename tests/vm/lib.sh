@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Functions of all cases. A failing case prints its links and RDMA devices into its log.
+# Functions of all cases. If a case fails, the links and RDMA devices of the guest are printed into the case's log.
 set -eu
 
 on_exit() {
@@ -41,8 +41,8 @@ same() {
 	[ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
 }
 
-# until_true COMMAND...: repeats COMMAND until it succeeds, with pauses of 0.2 s; after 150 attempts (30 s and their own time) the case
-# fails.
+# until_true COMMAND...: repeats COMMAND until it succeeds, with pauses of 0.2 s; after 150 attempts (30 s of pauses, and the time of the
+# attempts) the case fails.
 until_true() {
 	for _ in $(seq 150); do
 		! "$@" || return 0
@@ -61,15 +61,15 @@ nth_igb() {
 	done | sed -n "$1p"
 }
 
-# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: netdevs ib0 and ib1 (with ib_ipoib), RDMA devices mlx5_0 and
-# mlx5_1. DRIVER is the driver number by which libibverbs finds a provider (0: none).
+# hcas_on DRIVER: turns the NICs that can have virtual functions into InfiniBand HCAs: netdevs ib0 and ib1 (with ib_ipoib), RDMA devices
+# mlx5_0 and mlx5_1. DRIVER is the driver number by which libibverbs finds a provider (0: none).
 hcas_on() {
 	rmmod igbvf
 	rmmod igb
 	insmod /lib/fakeib.ko pci_ib=1 vfio=1 name=mlx5_%d driver_id="$1"
 }
 
-# rebind BDF [DRIVER]: binds the function to that driver; without DRIVER, to the one that the kernel chooses
+# rebind BDF [DRIVER]: binds the PCI function BDF to DRIVER; without DRIVER, to the driver that the kernel chooses
 rebind() {
 	echo "${2:-}" >"/sys/bus/pci/devices/$1/driver_override"
 	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || echo "$1" >"/sys/bus/pci/devices/$1/driver/unbind"
@@ -107,8 +107,8 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = EVERY * FEWER; EVERY is the variable of tests/vm/run, FEWER
-# is 1 by default. With EVERY=1 it runs all points, with EVERY=kill all kills.
+# faults SCENE [FEWER]: runs fault-drive of tests/fault for every N-th point of SCENE at which it can inject a fault, N = EVERY * FEWER;
+# EVERY is the variable of tests/vm/run, FEWER is 1 by default. With EVERY=1 it runs all points, with EVERY=kill all kills.
 faults() {
 	every=$(argument every)
 	case $every in

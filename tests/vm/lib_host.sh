@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the cases of `unirail host`. A case defines observed(): the kernel's state that its steps change, as text.
+# Functions of the cases of `unirail host`. Each case defines observed(), which prints the kernel's state that the steps of the case change.
 
-# The directory of host.conf, and the guest's machine id.
+# The cases need the directory of host.conf and a machine ID of the guest.
 mkdir -p /etc/unirail
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
@@ -37,7 +37,8 @@ undo_is_free() {
 	tail -n 1 /run/undone >/run/undo_failed
 }
 
-# undone WHAT: waits for `unirail host undo`; then the state must equal /run/at_first. WHAT names the change in messages
+# undone WHAT: runs `unirail host undo`, again while another 'unirail host' changes this host; then the state must equal /run/at_first. WHAT
+# names the change in messages
 undone() {
 	# A program that the killed process started may still run.
 	until_true undo_is_free
@@ -50,8 +51,8 @@ undone() {
 	[ ! -s /var/lib/unirail/host/journal ] || fail "the journal has records after $1 and undo: $(cat /var/lib/unirail/host/journal)"
 }
 
-# killed_at CALLS EACH ARG...: for every EACH-th n, kills `unirail host ARG...` at the n-th call of one of the system calls CALLS, then runs
-# undo. After every third kill a second `unirail host ARG...` completes the change before the undo.
+# killed_at CALLS EACH ARG...: for n = 1, 1 + EACH, 1 + 2 * EACH and so on, kills `unirail host ARG...` at the n-th call of one of the
+# system calls CALLS, then runs undo. After every third kill a second `unirail host ARG...` completes the change before the undo.
 killed_at() {
 	calls=$1 each=$2
 	shift 2
@@ -77,8 +78,8 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every $each-th (default: third) request to the
-# kernel. $requests names the system calls that are such requests (default: sendto,sendmsg).
+# step ARG...: runs `unirail host ARG...` and undo; then kills `unirail host ARG...` at each write to the journal and at every $each-th
+# (default: third) request to the kernel. $requests names the system calls that are such requests (default: sendto,sendmsg).
 step() {
 	everything >/run/at_first
 	applied "$@"

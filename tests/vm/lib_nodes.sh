@@ -55,7 +55,8 @@ rails_off() {
 	ip address flush dev eth0
 }
 
-# fabric ADDRESS...: starts a router on the first node's NICs; ADDRESS is the last byte and the prefix length of its address on each rail
+# fabric ADDRESS...: starts a router on the first node's NICs; ADDRESS is the last byte and the prefix length of an address that the router
+# has on each rail
 fabric() {
 	[ "$node" = 1 ] || return 0
 	ip netns add fabric

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant writes another pod's addresses into the network-status of a pod, on a node that lost its disk.
 
-In an earlier version, the journal recorded the addresses for the pod that came first in the list of pods. If this was the thief's pod,
+In an earlier version, the journal recorded the addresses for the first pod in the list of pods. If this was the thief's pod,
 the addresses were released with it, and allocated to a third pod while the victim still had them."""
 import json
 import shutil

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How findings become commands that agree with the settings of host.conf. */
+/* How doctor's findings become `unirail host` commands that agree with the settings of
+ * host.conf. */
 #include "testlib.h"
 
 #include <stdlib.h>

@@ -126,8 +126,7 @@ static void test_man_pages_of_all_applets_are_written(void **state)
 	assert_memory_equal(t_err, "unirail man: create directory '/proc/none': ", 44);
 }
 
-/* Fails the test unless bash completes the line with `want`: the completions, separated by one
- * space. */
+/* Fails the test unless bash's completions for `line`, separated by one space, are `want`. */
 static void completes(const char *line, const char *want)
 {
 	auto_free char *script =

@@ -18,7 +18,7 @@ enum { ARGS_MAX = 8 };
 
 static struct err e;
 
-/* arg: variables, "NAME=value", ended by NULL */
+/* arg: an array of strings "NAME=value" that ends with NULL */
 static const char *get(void *arg, const char *name)
 {
 	size_t n = strlen(name);

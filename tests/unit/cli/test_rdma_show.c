@@ -192,7 +192,7 @@ static char *prints_statistic(struct rdma_format f)
 	return b.p;
 }
 
-/* The texts are those of iproute2 6.1 for the same answers. */
+/* The expected texts are what iproute2 6.1 prints for the same netlink answers. */
 static void test_qp_and_mr_counters_are_printed_like_iproute2(void **state)
 {
 	auto_free char *text = prints_statistic(TEXT), *json = prints_statistic(JSON);

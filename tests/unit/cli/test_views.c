@@ -35,7 +35,8 @@ static void make(struct host_lab *h)
 	host_write(h, DEV "/ports/1/gid_attrs/ndevs/0", "ens1f0np0");
 	host_write(h, DEV "/ports/1/gid_attrs/ndevs/10", "ens1f0np0");
 	host_write(h, "/sys/class/net/ens1f0np0/operstate", "up");
-	/* a port without GIDs: its interface is found by the port number */
+	/* a port without GIDs: its interface is the one whose dev_port is the port number minus
+	 * 1 */
 	host_write(h, "/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN");
 	host_write(h, "/sys/class/infiniband/mlx5_1/device/net/ens1f1np1/dev_port", "0");
 	host_write(h, "/sys/class/net/ens1f1np1/operstate", "down");

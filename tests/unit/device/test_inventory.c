@@ -19,8 +19,8 @@ static const struct inventory_function *function(const struct inventory *inv, co
 	return NULL;
 }
 
-/* Representors belong to the eswitch, not to the PF. The VF of a representor is the one in its
- * port name: "ens2f0_1" is the first representor by name, but that of VF 1. */
+/* Representors belong to the eswitch, not to the PF. The port name of a representor has the
+ * number of its VF: "ens2f0_1" is the first representor by name, but it belongs to VF 1. */
 static void test_representors_are_listed_apart_from_their_pf(void **state)
 {
 	auto_inventory struct inventory inv = {0};
@@ -43,7 +43,7 @@ static void test_representors_are_listed_apart_from_their_pf(void **state)
 	ASSERT_STR_EQ(f->representor, "ens2f0_1");
 	ASSERT_STR_EQ(f->rdma[0].name, "mlx5_2");
 	assert_false(inventory_is_in_other_netns(f));
-	/* one VF with vfio-pci, and one in a pod */
+	/* one VF is bound to vfio-pci, the next one is in a pod */
 	f = function(&inv, "0000:81:00.4");
 	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_in_other_netns(f));
 	ASSERT_STR_EQ(f->representor, "ens2f0_2");

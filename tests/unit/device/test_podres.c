@@ -7,8 +7,9 @@
 #include "base/alloc.h"
 #include "device/podres.h"
 
-/* Pod "p" of "ns" with container "c", which has x/y: "1" on NUMA node 0, "2" on NUMA nodes 0 (an
- * empty message) and 1; and z, which the kubelet lists between them. */
+/* Pod "p" of namespace "ns" with container "c", which has resource x/y: device "1" on NUMA node
+ * 0, and device "2" on NUMA nodes 0 (an empty message) and 1. The kubelet lists another
+ * resource, z, between the two devices. */
 static const char good[] = "\x0a\x38"
 			   "\x0a\x01p\x12\x02ns"
 			   "\x1a\x2f"

@@ -207,5 +207,5 @@ void doctor_lab_verify(const char *program)
 			fail_msg("check %s: no test has a host with a finding of this check "
 				 "that is gone after the host is mended",
 				 doctor_checks[n].name);
-	ASSERT_EQ(n, ARRAY_LEN(programs)); /* no row of a check that was removed */
+	ASSERT_EQ(n, ARRAY_LEN(programs)); /* programs has no row of a removed check */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the doctor on recorded hosts of tests/hosts and on hosts that a test constructs; and
- * snapshots: an unpacked snapshot shows the same PCI functions as its host. */
+/* Tests the checks of the doctor on recorded hosts (tests/hosts) and on hosts that the tests
+ * construct. Tests also that an unpacked snapshot shows the same PCI functions as its host. */
 #include "doctor_lab.h"
 
 #include <errno.h>
@@ -200,7 +200,7 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 	doctor_lab_end(&l);
 }
 
-/* NICs of igb have no RDMA and do not need it. */
+/* The driver igb does not support RDMA: a missing RDMA device is not a fault. */
 static void test_nics_whose_driver_has_no_rdma_cause_no_rdma_finding(void **state)
 {
 	struct doctor_lab l;
@@ -229,7 +229,7 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 			 "rebind the VF's driver");
 	doctor_lab_finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device",
 			 "modprobe mlx5_ib");
-	/* in this mode the RDMA device may be in a pod, so its absence is no finding */
+	/* in mode exclusive the RDMA device may be in a pod, so its absence is not a fault */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	doctor_lab_run_all(&l);
 	ASSERT_EQ(doctor_lab_count(&l, "rdma-kernel"), 0);
@@ -510,7 +510,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
 	assert_non_null(strstr(f->what, "it is invalid"));
-	/* A configuration of Multus is accepted if unirail runs under the name of Multus. */
+	/* A Multus configuration is accepted if /opt/cni/bin/multus is a link to unirail. */
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
 	doctor_lab_run_all(&l);
 	assert_non_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks that compare rails with their use, with host.conf and with the Node object: on a host with
- * the fault, and without it.
- */
+/* Checks that compare rails with their use, with host.conf and with the Node object. Each check
+ * runs on a host that has the fault, and on the same host without the fault. */
 #include "doctor_lab.h"
 
 #include <stdio.h>

@@ -164,10 +164,8 @@ static void test_conflicting_addresses_and_routes_are_named(void **state)
 	refused(&metric, w, 1, "is taken by route 'default via 10.0.0.1 dev ens2 metric 10'");
 }
 
-/*
- * The bond is created, its ports join it, and the addresses are set on the bond; existing state
- * gives no step.
- */
+/* The steps create the bond, add its ports, and then set MTU and addresses of the bond. What the
+ * host already has causes no step. */
 static void test_bond_with_two_ports_is_planned_in_order(void **state)
 {
 	struct link there[] = {links[0],
@@ -362,8 +360,9 @@ static void assert_documented(const char *text, const struct host_kind *k)
 
 /*
  * Each key that a kind reads has a line in configs/host.conf, except keys that are useful only on
- * the command line (is_in_sample()), and each line is read by a kind: the file parses when it is
- * uncommented, except 'all' of link-type, which excludes 'gpu' and 'other'.
+ * the command line (is_in_sample()), and each line is read by a kind: the file is valid after its
+ * keys are uncommented, except the key 'all' of link-type, which cannot be set together with 'gpu'
+ * and 'other'.
  */
 static void test_sample_host_conf_has_every_key(void **state)
 {

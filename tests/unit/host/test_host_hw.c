@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of host.conf that configure hardware: exact step lists on the hosts tests/hosts/hw_*,
- * and execution of the steps. Also the exact step lists of the whole host.conf of each host
- * tests/hosts/net_*. */
+/* Tests the kinds of host.conf sections that configure hardware: their exact steps on the hosts
+ * tests/hosts/hw_*, and the execution of steps. Tests also the exact steps of the whole
+ * host.conf of each host tests/hosts/net_*. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -276,7 +276,9 @@ static int carry(struct host *h, const struct host_plan *p, bool undo)
 		const struct host_op *op = undo ? &s->undo : &s->action;
 		int r = host_kind_find(s->kind)->act(h, op, &e);
 
-		if (r >= 0) /* again: after a kill it is unknown whether the step was executed */
+		/* a step must also succeed the second time, because it may be repeated after a
+		 * kill */
+		if (r >= 0)
 			r = host_kind_find(s->kind)->act(h, op, &e);
 		if (r < 0)
 			return r;
@@ -394,8 +396,8 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 		if (!strncmp(p.v[i].desired, "PFC", 3))
 			ASSERT_STR_EQ(p.v[i].desired, "PFC on priority 3");
 	}
-	/* ens9np0: trust, PFC, ECN roce_np, ECN roce_rp, DSCP of CNPs, traffic class; host:
-	 * tcp_ecn */
+	/* 6 steps for ens9np0 (trust, PFC, ECN roce_np, ECN roce_rp, DSCP of CNPs, traffic
+	 * class) and 1 for the host (tcp_ecn) */
 	ASSERT_EQ(p.n, 7);
 	close_host(&lab, &h);
 }

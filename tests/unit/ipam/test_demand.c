@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pools a request needs addresses of, and how many of these are missing on this node. */
+/* Tests from which pools a request needs addresses, and how many of these addresses are missing
+ * on this node. */
 #include "testlib.h"
 
 #include <errno.h>

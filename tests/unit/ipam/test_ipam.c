@@ -328,15 +328,15 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	il_write(&il_lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 2);
-	/* A release that names only the container releases addresses of unirail's pools, not the
-	 * pod's eth0. */
+	/* A release that names only the container releases addresses of unirail's pools. The
+	 * address of eth0, which is in no pool of unirail, stays allocated. */
 	ASSERT_EQ(il_free(&il_lab, "old", NULL), 1);
 	assert_false(file_exists(&il_lab.root, "/hostlocal/rails/10.0.0.10"));
 	assert_true(file_exists(&il_lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/lock"));
 	assert_take("next", "net1", "10.0.0.10");
-	/* A file of an old host-local names no interface: it belongs to any interface of the
-	 * container. */
+	/* A file that an old release of host-local wrote names no interface, so a release of any
+	 * interface of the container matches it. */
 	ASSERT_EQ(il_free(&il_lab, "older", "net7"), 1);
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 0);
 	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/last_reserved_ip.0"));
@@ -468,8 +468,8 @@ static void test_migrated_address_is_reserved_for_its_pod(void **state)
 	ipam_close(i);
 }
 
-/* A cluster's pools are attached: first no pool, then one of which two addresses are in blocks
- * of this node. */
+/* The pools of a cluster are attached: first an empty set of pools, then a set with one pool,
+ * which has two addresses in blocks of this node. */
 static void test_addresses_are_allocated_from_attached_pools(void **state)
 {
 	static const char *const line =
@@ -662,7 +662,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 	}
 }
 
-/* The journal stays short after 12 hours in which 700 containers are created and deleted. */
+/* 700 containers are created and deleted within 12 hours: the journal is still short. */
 static void test_journal_is_compacted(void **state)
 {
 	size_t n;
@@ -719,8 +719,8 @@ static void test_damaged_journal_is_repaired(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
-/* On a node of a cluster, blocks.json (the block log) gets a new id and no claims: the node then
- * treats its blocks as after a loss of the log. */
+/* On a node of a cluster, ipam_recreate() gives blocks.json (the block log) a new id and deletes
+ * its claims. The node then treats its blocks as after a loss of the log. */
 static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
@@ -765,7 +765,8 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 	ASSERT_EQ(dir_list(&il_lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	assert_in_range(n, RECREATED_RETAINED,
-			/* the files moved aside, and at most one anchor, blocks.json and lock */
+			/* the files moved aside, and at most the three files anchor, blocks.json
+			 * and lock */
 			RECREATED_RETAINED + 3);
 	after = il_read(&il_lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));

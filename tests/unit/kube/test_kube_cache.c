@@ -27,8 +27,9 @@ struct server {
 	struct kube kube;
 	/* the object that the list of the kind returns; NULL: the list is empty */
 	const char *objects[KINDS];
-	struct err refuse[KINDS]; /* the error of the kind's lists; code 0: lists succeed */
-	char *fields[KINDS];	  /* the field selector of the last list */
+	/* the error with which list requests of the kind fail; code 0: they succeed */
+	struct err refuse[KINDS];
+	char *fields[KINDS]; /* the field selector of the last list request of the kind */
 };
 
 static int kind_of(const struct kube_kind *k)
@@ -245,11 +246,11 @@ static void test_owner_is_notified_of_a_change_before_listeners_of_the_kind(void
 	kube_cache_on(t->c, PODS, on_second, &self);
 	kube_cache_on(t->c, PODS, on_first, t);
 	pass(t, 10);
-	/* the first list of each kind; the listener on_second() removed itself */
+	/* Each kind has been listed once, and the listener on_second() has removed itself. */
 	expect(t, "0 - -;second -;first - -;1 - -;2 - -;");
 	event(t, PODS, KUBE_ADDED, OBJECT("p1", "11", "a"));
 	expect(t, "0 - a;first - a;");
-	kube_cache_on(t->c, PODS, on_second, &self); /* in the place of the removed one */
+	kube_cache_on(t->c, PODS, on_second, &self); /* in the place of the removed listener */
 	event(t, PODS, KUBE_MODIFIED, OBJECT("p1", "12", "b"));
 	expect(t, "0 a b;second b;first a b;");
 	event(t, POOLS, KUBE_ADDED, OBJECT("q1", "13", "c"));

@@ -18,7 +18,7 @@ static const struct kube_kind kind = {"", "v1", "pods", "pod", true};
 struct job {
 	struct work w;
 	char *own;	/* freed by drop() */
-	int64_t due_ms; /* loop time at which it must be reconciled; 0: not checked */
+	int64_t due_ms; /* loop time at which the item must be reconciled; 0: not checked */
 };
 
 struct lab {
@@ -90,7 +90,7 @@ static void drop(void *item)
 
 enum { AT_ONCE = 3, RETRY_MS = 1000, RETRY_MOST_MS = 8000 };
 
-/* Fails the test: the queue sends requests and neither lists nor watches. */
+/* Fails the test: a work queue must not send list requests. */
 static const struct err *list(const struct kube_list *l)
 {
 	fail_msg("the queue sent a list request for %s", l->kind->plural);
@@ -134,7 +134,7 @@ static struct work *item(struct lab *t, const char *name)
 	return workqueue_get(t->q, "ns", name);
 }
 
-/* Adds an item per letter. */
+/* Adds one item for each letter of `names`. */
 static void add(struct lab *t, const char *names)
 {
 	for (; *names; names++)
@@ -211,8 +211,8 @@ static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwa
 	ASSERT_STR_EQ(t->trail, "a b a! a a! b!");
 }
 
-/* done() sends a second request, for example for the status: the next reconcile of the item waits
- * for its answer. */
+/* done() sends a second request, for example for the status: the next reconcile of the item
+ * waits for the answer to the second request. */
 static void test_reconcile_waits_for_a_request_sent_by_the_done_callback(void **state)
 {
 	struct lab *t = *state;
@@ -334,7 +334,7 @@ static void test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop(void *
 	ASSERT_EQ(t->reconciled, 3 * WORKQUEUE_BATCH);
 }
 
-/* A removed item's request is cancelled, and the next item takes its place. */
+/* The request of a removed item is cancelled, and the next waiting item is reconciled instead. */
 static void test_request_of_a_removed_item_is_cancelled(void **state)
 {
 	struct lab *t = *state;

@@ -25,8 +25,8 @@ static void join(struct peers *p, struct peer_entry *e, unsigned int peer, int r
 }
 
 /*
- * The peer with the most connections loses its oldest connection; among equal peers, the first that
- * reached this number.
+ * The peer with the most connections loses its oldest connection; among peers with the same number,
+ * the one that reached this number first.
  */
 static void test_peer_with_most_connections_loses_its_oldest_connection(void **state)
 {
@@ -43,7 +43,7 @@ static void test_peer_with_most_connections_loses_its_oldest_connection(void **s
 	assert_ptr_equal(peers_victim(p, 0), &many[0]);
 	assert_ptr_equal(peers_victim(p, 1), &other[0]);
 	assert_null(peers_victim(p, 2));
-	/* The connection was active, so it is the newest now. */
+	/* peers_rank() makes many[0] the newest connection, so many[1] is the oldest one now. */
 	peers_rank(p, &many[0], 0);
 	assert_ptr_equal(peers_victim(p, 0), &many[1]);
 	peers_rank(p, &many[1], -1);

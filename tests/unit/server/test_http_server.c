@@ -25,8 +25,8 @@ static const struct http_limits quick = {.max_conns = 4,
 					 .idle_ms = 200,
 					 .send_ms = 200};
 
-/* Responds with "METHOD TARGET LENGTH", to /busy after 400 ms; /big has 4 MB, /too-big more than a
- * response may have. */
+/* Responds with "METHOD TARGET BODY-LENGTH", to a request for /busy after 400 ms. The response
+ * to /big has 4 MB, that to /too-big more than a response may have. */
 static void echo(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);

@@ -54,8 +54,8 @@ static void use(struct http_server *s, bool strict)
 	tls_conf_put(c);
 }
 
-/* Responds with the length of the body; /big returns 4 MB; from /strict until /open the server
- * requires client certificates on new connections. */
+/* Responds with the length of the body; /big returns 4 MB; from a request for /strict until a
+ * request for /open the server requires client certificates on new connections. */
 static void handle(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);
@@ -162,7 +162,7 @@ static bool put(struct client *c, const char *p, size_t n)
 	return true;
 }
 
-/* Reads until `until` or the end of the connection; the caller frees. */
+/* Reads until `until` or the end of the connection; the caller frees the result. */
 static char *hear(struct client *c, const char *until)
 {
 	char in[16384];
@@ -189,8 +189,9 @@ static char *hear(struct client *c, const char *until)
 /*
  * Sends until a response arrives, and returns the part of it that could be read (the caller frees).
  * Returns "" if the connection ended instead, and NULL if no response arrived before everything was
- * sent or a write failed. The server does not read a refused body to its end: a client that still
- * sends one second or 2 MB after the refusal gets a reset instead of the response.
+ * sent or a write failed. The server does not read a refused body to its end: a client that
+ * continues to send for more than one second, or sends more than 2 MB, after the refusal gets a
+ * reset instead of the response.
  */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
@@ -343,7 +344,7 @@ static void closes(int fd)
 {
 	auto_free char *got = al_read(fd, NULL);
 
-	/* at most a TLS alert */
+	/* the server sent at most a TLS alert */
 	assert_true(strlen(got) < 8);
 	close(fd);
 }
@@ -423,10 +424,8 @@ static void test_body_of_a_request_refused_by_its_head_is_not_read(void **state)
 	hang_up(&once);
 }
 
-/*
- * Most of the body at once and then nothing: fast progress does not extend the time limit of a
- * pause.
- */
+/* The client sends most of the body at once and then nothing: fast progress does not extend the
+ * time limit of a pause. */
 static void test_body_that_pauses_after_fast_progress_expires(void **state)
 {
 	static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2900000\r\n\r\n";

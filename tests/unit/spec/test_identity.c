@@ -83,10 +83,10 @@ static void test_virtual_machines_retain_addresses(void **state)
 					  label = {.name = "x",
 						   .label = "virt-launcher",
 						   .vm = "vm1"},
-					  /* No virtual machines: a pod of another owner
-					   * (claims), whatever labels and annotations a user
-					   * wrote to it, and pods without the label kubevirt.io
-					   * (noted, job). */
+					  /* These pods are not virtual machines: a pod of
+					   * another owner (claims), whatever labels and
+					   * annotations a user wrote to it, and pods without the
+					   * label kubevirt.io (noted, job). */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
 					  noted = {.name = "x", .vm = "vm1", .domain = "vm1"},

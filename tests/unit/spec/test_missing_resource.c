@@ -26,8 +26,8 @@ static void test_missing_resource_is_written_and_read(void **state)
 
 /*
  * A tenant with the right to write NetworkAttachmentDefinitions chooses the value of the
- * annotation, and `unirail status` prints its texts to a terminal: texts that are no names are
- * ignored.
+ * annotation, and `unirail status` prints its texts to a terminal: texts that are not valid names
+ * are ignored.
  */
 static void test_invalid_annotation_texts_are_ignored(void **state)
 {

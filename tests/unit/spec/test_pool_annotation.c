@@ -264,7 +264,7 @@ static void test_pools_of_the_pod_precede_those_of_its_namespace(void **state)
 		 .flags = NO4,
 		 .want = "!the network's configuration names pools of "
 			 "IPv4 only"},
-		/* Requests of pools of a SpiderSubnet. */
+		/* The annotation subnet requests pools of a SpiderSubnet. */
 		{.subnet = "{\"ipv4\":[\"s\"]}", .conf4 = "rail0", .want = "rail0"},
 		{.subnet = "{\"ipv4\":[\"s\"]}",
 		 .conf4 = "rail0",
@@ -292,7 +292,7 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 	static const struct row v[] = {
 		{.ippools = NAMED, .ifname = "eth0", .want = "rail0"},
 		{.ippools = NAMED, .ifname = "net1", .want = "rail1|rail6"},
-		/* The position is irrelevant for pools given with an interface. */
+		/* The position is irrelevant for entries that name an interface. */
 		{.ippools = NAMED, .ifname = "net1", .at = 1, .want = "rail1|rail6"},
 		{.ippools = NAMED,
 		 .ifname = "net7",
@@ -318,7 +318,8 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 			 "its \"interface\""},
 		{.ippools = "[{\"ipv4\":[\"rail0\"]}]", .ifname = "net5", .want = "rail0"},
 		{.ippools = "[{\"interface\":\"\",\"ipv4\":[\"rail0\"]}]", .at = 1, .want = "rail0"},
-		/* Wrong type or wrong annotation, but unambiguous: accepted. */
+		/* A value of the wrong type, or in the wrong annotation, is accepted if it is
+		 * unambiguous. */
 		{.ippools = "{\"ipv4\":[\"rail0\"]}", .ifname = "net5", .at = 6, .want = "rail0"},
 		{.ippools = "{\"interface\":\"net1\",\"ipv4\":\"rail0\"}", .want = "rail0"},
 		{.ippool = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
@@ -410,7 +411,7 @@ static void test_unsuitable_pools_are_skipped_with_their_reason(void **state)
 			 "spec.ips[0]: '10.6.3.1' reaches outside the subnet"},
 		{.conf4 = "n1", .want = "n1"},
 		{.conf4 = "n2", .want = "!unmatched Node name of IPPool n2 (this node is 'n1')"},
-		/* With nodeName, nodeAffinity is ignored. */
+		/* If a pool has nodeName, its nodeAffinity is ignored. */
 		{.conf4 = "n1b", .want = "n1b"},
 		{.conf4 = "za", .want = "za"},
 		{.conf4 = "zb", .want = "!unmatched Node affinity of IPPool zb (zone=b)"},
@@ -431,7 +432,7 @@ static void test_unsuitable_pools_are_skipped_with_their_reason(void **state)
 		 .want = "!unmatched Pod affinity of IPPool gpu (app=gpu: the labels are not known)"},
 		{.conf4 = "any", .want = "any"},
 		{.conf4 = "any", .flags = NO_POD, .want = "!unmatched Pod affinity of IPPool any"},
-		/* A multusName without a namespace is in the agent's namespace. */
+		/* A multusName without a namespace names a network in the agent's namespace. */
 		{.conf4 = "neta", .network = "kube-system/rail-a", .want = "neta"},
 		{.conf4 = "neta",
 		 .network = "a/rail-a",
@@ -442,8 +443,8 @@ static void test_unsuitable_pools_are_skipped_with_their_reason(void **state)
 		{.conf4 = "netb", .flags = NO_PLACE, .want = "!which is not known"},
 		/* The network is unknown, but no pool requires a network. */
 		{.conf4 = "rail0", .want = "rail0"},
-		/* With MATCH the pool's subnet must be one of the master's, unless the pool is
-		 * bound to this network by multusName. */
+		/* With the flag MATCH, the pool's subnet must be one of the subnets of the
+		 * master interface, unless the pool is bound to this network by multusName. */
 		{.conf4 = "rail0,rail1", .flags = MATCH, .want = "rail1"},
 		{.conf4 = "rail0",
 		 .flags = MATCH,
@@ -630,9 +631,9 @@ static void test_routes_are_added_to_the_interface_of_their_gateway(void **state
 	/* of two interfaces in the same subnet the first has the route */
 	g[2].address = t_net("10.0.1.11/24");
 	/* No interface has the gateways of fd09::/32 and 10.7.0.0/16 in its subnet; the
-	 * interface of 10.6.0.0/16 got its address in an earlier allocation (`had`), so this
-	 * route is skipped; the last route is skipped because its destination is that of the
-	 * first one. */
+	 * interface in whose subnet the gateway of 10.6.0.0/16 is got its address in an earlier
+	 * allocation (`had`), so the route to 10.6.0.0/16 is skipped; the last route is skipped
+	 * because the first route has the same destination. */
 	ASSERT_EQ(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
 	ASSERT_EQ(g[0].n_routes, 2);
 	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */
@@ -673,7 +674,7 @@ static const struct made {
 	const char *kind, *key, *value, *number;
 	/* expected: "IPV4-POOL IPV6-POOL" ("-": none), or "!" and a part of the error */
 	const char *is;
-	/* expected requests of automatic pools: "SUBNET INTERFACE FAMILY COUNT;" each */
+	/* expected requests for automatic pools, each as "SUBNET INTERFACE FAMILY COUNT;" */
 	const char *asked;
 } made[] = {
 	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},

@@ -66,7 +66,8 @@ unirail_del() {
 	CNI_COMMAND=DEL /plugins/unirail-cni </run/conf >/run/result || fail "DEL: $(cat /run/result)"
 }
 
-# cost COMMAND: runs COMMAND and appends a line "CPU WALL" in ms, of it and its children, to /run/cost-COMMAND
+# cost COMMAND: runs COMMAND and appends a line "CPU WALL" to /run/cost-COMMAND: the CPU time of COMMAND and its children, and the wall
+# time, in ms
 cost() {
 	read -r begin _ </proc/uptime
 	times >/run/times-before

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail demo` with both plans in a distribution's kernel.
-# shellcheck source=tests/vm/lib.sh
+# `unirail demo` with both plans on a distribution's kernel.
 . /tests/lib.sh
 
 unirail demo

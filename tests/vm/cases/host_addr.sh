@@ -46,7 +46,7 @@ refuse "interface 'eth1' has address 172.16.9.9/24, which a port of a bond canno
 ip address flush dev eth1
 refuse "interface 'eth9' does not exist" addr bond7 --bond-ports eth0,eth9
 refuse "interface 'eth1' exists and is not a bond" addr eth1 --bond-ports eth0
-# bond0 is as the module bonding creates it: it has another mode and no port.
+# bond0 is as the module bonding creates it: without ports, and not in the requested mode.
 ip link add bond0 type bond mode balance-rr
 everything >/run/at_first
 applied addr bond0 --bond-ports eth0 --bond-mode 802.3ad --persist none

@@ -4,12 +4,12 @@
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
-# alike ARGUMENTS: `unirail rdma` and iproute2's `rdma` must print the same text, in the namespace of the last agree
+# alike ARGUMENTS: `unirail rdma` and iproute2's `rdma` must print the same text, in the namespace of the last call of agree
 alike() {
 	same "rdma $*" "$($in_ns unirail rdma "$@")" "$($in_ns rdma "$@")"
 }
 
-# layout: compares the output of `unirail rdma` and `rdma` for dev, link and system, in the namespace of the last agree
+# layout: compares the output of `unirail rdma` and `rdma` for dev, link and system, in the namespace of the last call of agree
 layout() {
 	for options in "" -d -j -jd; do
 		# shellcheck disable=SC2086 # empty options are no argument

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Shared mode: pods with macvlan or ipvlan rails on one HCA and on two exchange RDMA traffic, each by its own GID index.
+# Shared mode: pods whose macvlan or ipvlan rails are on the same HCA or on two HCAs exchange RDMA traffic, each pod by its own GID index.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

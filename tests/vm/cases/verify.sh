@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail verify`: RDMA between processes of two pods that share the node's devices, over a wire; its errors.
-# shellcheck source=tests/vm/lib.sh
+# `unirail verify`: RDMA over a link between processes of two pods that share the node's devices, and the errors of `unirail verify`.
 . /tests/lib.sh
 
 # Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace only. The

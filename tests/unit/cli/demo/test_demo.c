@@ -133,7 +133,7 @@ static void test_missing_rule_is_reported(void **state)
 	assert_problem(p, "no rule selects a routing table for packets from 'net2'");
 }
 
-static void test_default_route_by_another_gateway_is_reported(void **state)
+static void test_default_route_through_another_gateway_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -217,7 +217,7 @@ int main(void)
 		POD_TEST(test_link_of_another_kind_is_reported),
 		POD_TEST(test_address_of_another_rail_is_reported),
 		POD_TEST(test_missing_rule_is_reported),
-		POD_TEST(test_default_route_by_another_gateway_is_reported),
+		POD_TEST(test_default_route_through_another_gateway_is_reported),
 		POD_TEST(test_missing_reply_mark_rules_are_reported),
 		POD_TEST(test_exclusive_plan_has_a_subnet_of_prefix_length_27_per_node),
 		cmocka_unit_test(test_rules_are_described_like_ip_rule),

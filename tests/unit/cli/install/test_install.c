@@ -166,7 +166,8 @@ static int node(const char *name, bool uninstall, bool dry_run)
 static void test_install_writes_and_uninstall_removes_the_cni_configuration(void **state)
 {
 	(void)state;
-	/* No network yet: install succeeds without writing a file. */
+	/* While no CNI configuration of a network exists, install succeeds without writing a
+	 * file. */
 	ASSERT_EQ(node("0-a.conflist", false, false), 0);
 	assert_non_null(strstr(t_err, "written as soon as there is one"));
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
@@ -487,7 +488,7 @@ static void test_killed_installation_is_completed_or_undone(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--replace"), 0);
-	/* Killed when only the record and the backup existed. */
+	/* The installation was killed when only the record and the backup existed. */
 	ASSERT_EQ(file_remove(&root, in_bin("unirail"), NULL), 0);
 	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
 	put("alpha", THEIR_TEXT, 0755);
@@ -537,7 +538,8 @@ static void test_upgrade_replaces_the_binary(void **state)
 	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(call("alpha"), OWN_STATUS);
 
-	/* With --replace a binary from another source is stored as a backup, like any file. */
+	/* With --replace, a file `unirail` that unirail did not install becomes a backup, like
+	 * any other file. */
 	put("unirail", "somebody's", 0755);
 	ASSERT_EQ(INSTALL(), 1);
 	ASSERT_EQ(INSTALL("--replace"), 0);
@@ -569,8 +571,8 @@ static void test_failed_installation_retains_the_old_state(void **state)
 	ASSERT_EQ(system(command), 0);
 }
 
-/* Installs a binary as alpha. A script would not do: its interpreter opens the path a second
- * time, and by then the installation may have replaced the file. */
+/* Installs a copy of /bin/false as alpha. A script is unsuitable for this test: its interpreter
+ * opens the path a second time, and by then the installation may have replaced the file. */
 static void put_false(void)
 {
 	auto_buf struct buf b;

@@ -20,13 +20,14 @@ static void test_packed_file_with_an_invalid_length_or_distance_is_refused(void 
 
 	ASSERT_EQ(embedded_unpack(good, sizeof(good), to, sizeof(to)), 10);
 	assert_memory_equal(to, "abcabcabcd", 10);
-	/* Each prefix that ends within an element, and each output size that is too small. */
+	/* Refused: each prefix that ends within an element, and each output size that is too
+	 * small. */
 	for (size_t n = 1; n < sizeof(good); n++)
 		if (n != 4 && n != 7)
 			ASSERT_EQ(embedded_unpack(good, n, to, sizeof(to)), -EBADMSG);
 	for (size_t size = 0; size < 10; size++)
 		ASSERT_EQ(embedded_unpack(good, sizeof(good), to, size), -EBADMSG);
-	/* A copy from before the start of the output, and a copy with distance 0. */
+	/* Refused: a copy from before the start of the output, and a copy with distance 0. */
 	ASSERT_EQ(embedded_unpack((const unsigned char[]){0, 'a', 128, 2, 0}, 5, to, 16), -EBADMSG);
 	ASSERT_EQ(embedded_unpack((const unsigned char[]){0, 'a', 128, 0, 0}, 5, to, 16), -EBADMSG);
 }

@@ -386,8 +386,8 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 	}
 }
 
-/* The value "stopping" of the Node's label records that its migration was started: the pods of the
- * original DaemonSets may have ended before the program was killed. */
+/* The value "stopping" of the Node's label records that its migration was started: the pods of
+ * the original DaemonSets may have ended before `unirail migrate` was killed. */
 static void test_started_migration_of_a_node_is_completed(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};

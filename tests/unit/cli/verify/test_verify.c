@@ -185,7 +185,8 @@ static void test_rails_are_matched_by_subnet_then_name(void **state)
 	ASSERT_EQ(ret[0], 1); /* the subnet has precedence over the name */
 	ASSERT_EQ(ret[1], 3); /* subnet and name have precedence over the name alone */
 	verify_match(near, 4, far, 3, ret);
-	ASSERT_EQ(ret[1], 0); /* net2 of each node is in another subnet: matched by name */
+	/* net2 of one node and net2 of the other are in different subnets: matched by name */
+	ASSERT_EQ(ret[1], 0);
 	ASSERT_EQ(ret[2], -1);
 	ASSERT_EQ(ret[3], -1);
 }

@@ -280,7 +280,7 @@ static void test_check_reports_each_difference_from_prev_result_and_netconf(void
 	says("Expected Route 0.0.0.0/0 not found in routing table");
 }
 
-static void test_check_expects_no_connected_route_of_a_host_address(void **state)
+static void test_check_expects_no_connected_route_of_an_address_with_prefix_length_32(void **state)
 {
 	struct fixture f;
 
@@ -336,7 +336,8 @@ int main(void)
 		cmocka_unit_test(test_group_with_a_link_of_another_program_is_not_deleted),
 		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),
 		cmocka_unit_test(test_check_reports_each_difference_from_prev_result_and_netconf),
-		cmocka_unit_test(test_check_expects_no_connected_route_of_a_host_address),
+		cmocka_unit_test(
+			test_check_expects_no_connected_route_of_an_address_with_prefix_length_32),
 		cmocka_unit_test(test_check_finds_a_route_among_multipath_hops),
 		cmocka_unit_test(test_route_belongs_to_the_network_of_its_gateway),
 	};

@@ -95,9 +95,9 @@ static void test_allocated_device_is_written_into_plugins(void **state)
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
 #define WANTS	"\"capabilities\":{\"deviceID\":true}"
 
-/* A device that the pod's annotation requests is written into the runtimeConfig of plugins that
- * declare the capability deviceID and name no device themselves, except in the pod's first
- * network. */
+/* A device that the pod's annotation requests is written into the runtimeConfig of a plugin that
+ * declares the capability deviceID and whose own configuration names no device. It is not
+ * written in the pod's first network. */
 static void test_requested_device_is_written_into_capable_plugins(void **state)
 {
 	static const char *const own[] = {"\"deviceID\":\"x\"",
@@ -152,9 +152,9 @@ static void test_requested_mac_ips_default_route_and_cni_args_are_written(void *
 	"{\"runtime\":{\"portMappings\":[{\"hostPort\":1}],\"dns\":{},\"bandwidth\":{},"           \
 	"\"cgroupPath\":\"/x\"}}"
 
-/* runtimeConfig gets the arguments of the container runtime, which the pod's requests override,
- * but only those for capabilities that the plugin declares. In the pod's first network,
- * runtimeConfig has only the arguments of the container runtime. */
+/* runtimeConfig gets the values of the capabilities that the plugin declares: for each, the
+ * value that the pod requests, otherwise the value of the container runtime, if any. In the
+ * pod's first network, runtimeConfig gets only values of the container runtime. */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	static const char element[] =
@@ -179,7 +179,8 @@ static void test_runtime_config_is_limited_to_capabilities(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
 }
 
-/* A setting is used if the netconf lacks its key, or has null, "" or [] there; 0 is a value. */
+/* A setting of the coordinator is used if the netconf lacks its key, or has null, "" or []
+ * there; 0 is a value. */
 static void test_coordinator_settings_fill_missing_values(void **state)
 {
 	static const char common[] =

@@ -133,7 +133,7 @@ static void test_unreported_spoofchk_and_trust_are_restored_if_add_set_them(void
 	back = vf_plan_restore(&was, &now, VF_ATTR_SPOOFCHK);
 	ASSERT_EQ(back.set, VF_ATTR_SPOOFCHK);
 	ASSERT_EQ(back.to.spoofchk, 1);
-	/* reported when the VF was recorded, not reported now */
+	/* spoofchk and trust were reported when the VF was recorded, and are not reported now */
 	was = plain();
 	ASSERT_EQ(vf_plan_restore(&was, &now, 0).set, 0);
 	ASSERT_EQ(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
@@ -269,9 +269,8 @@ static void test_vf_with_a_userspace_driver_has_no_netdev(void **state)
 	host_remove(&h);
 }
 
-/*
- * switchdev: representors are listed beside the PF, and some of their names sort before the PF's.
- */
+/* In switchdev mode, the PF's directory in sysfs lists representors as well as the PF's netdev,
+ * and some of their names sort before the name of the PF's netdev. */
 static void test_representors_are_not_taken_for_the_pf(void **state)
 {
 	struct vf_place p;

@@ -361,7 +361,7 @@ static void test_error_for_a_vf_in_use_names_its_pod(void **state)
 	strcpy(other.container, "c2");
 	strcpy(other.netns, "/run/netns/q");
 	write_record(&h, &other);
-	/* the record that has the namespace takes precedence */
+	/* of two records of a VF, the one that has the given namespace takes precedence */
 	assert_true(vf_record_of(&h.root, NULL, "0000:3b:00.2", "/run/netns/q", &got));
 	ASSERT_STR_EQ(got.container, "c2");
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c2", "net1"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VF attributes are set against composed netlink answers of PFs (tests/replay/make_vf.py);
- * netdevs are restored on this kernel, with veth ends in place of VFs. */
+/* VF attributes are set with replayed netlink answers of PFs (composed by
+ * tests/replay/make_vf.py); netdevs are restored in the running kernel, with veth ends in place
+ * of VFs. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -25,7 +26,8 @@ static struct vf_job job(unsigned int set, const char *mac)
 	return j;
 }
 
-/* Attributes that are busy or not active yet are set again; other attributes are not. */
+/* An attribute for which the driver returns EBUSY, or which is not active yet, is set again;
+ * other attributes are not. */
 static void test_busy_attributes_are_set_again(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_late.nl");
@@ -258,7 +260,7 @@ static void test_removed_or_recreated_function_needs_no_restore(void **state)
 	target = (struct vf_restore_state){.root = &h.root};
 	strcpy(r.device, "0000:01:10.4");
 	OK(vf_restore(&target, &r, 0, &e));
-	/* another kind of function has the PCI address now */
+	/* the PCI address now belongs to a PF instead of the VF */
 	strcpy(r.device, "0000:01:00.0");
 	OK(vf_restore(&target, &r, 0, &e));
 	strcpy(r.device, "0000:01:10.0");

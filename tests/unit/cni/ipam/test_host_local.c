@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expected bytes and files: host-local of containernetworking/plugins, v1.9.1. */
+/* Expected bytes and files: those of the plugin host-local of containernetworking/plugins,
+ * v1.9.1. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -417,7 +418,8 @@ static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 	put(w, "10.1.2.6", "");
 	put(w, "last_reserved_ip.0", "10.1.2.6");
 	put(w, "fd00::1", "b\r\neth0");
-	v.conf = CONF("1.1.0", SUBNET); /* no list: no container can be considered deleted */
+	/* without a list of valid attachments GC releases no address */
+	v.conf = CONF("1.1.0", SUBNET);
 	expect(&v, 0, "");
 	file_is(w, "fd00::1", "b\r\neth0");
 	v.conf = VALID("{\"containerID\":\"a\",\"ifname\":\"eth0\"},{\"containerID\":\"old\","
@@ -511,7 +513,7 @@ static void test_store_is_locked_like_the_original(void **state)
 }
 
 /* unirail-cni calls host-local as a function for each rail, with the network name and interface
- * of the rail, which differ from those of the pod. */
+ * of the rail, which differ from those of the pod's CNI call. */
 static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
 	struct t_dir *w = *state;

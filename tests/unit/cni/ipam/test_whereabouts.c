@@ -40,7 +40,8 @@ static struct answer call(struct t_dir *w, const char *command, const char *ipam
 					   .conf = conf});
 }
 
-/* Expects this status and text in the output ("": no output). */
+/* Expects that the plugin exits with `status` and that its output contains `text` ("": no
+ * output). */
 static void said(struct t_dir *w, const char *command, const char *ipam, struct owner owner,
 		 int status, const char *text)
 {
@@ -623,8 +624,9 @@ static void test_overlapping_ranges_share_no_address(void **state)
 	 * of the network may be allocated again. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
-	/* A range with the default setting skips addresses of all ranges of the network; with
-	 * enable_overlapping_ranges false each range skips only its own. */
+	/* With the default setting, an ADD skips addresses that are allocated from any range of
+	 * the network; with enable_overlapping_ranges false, only those allocated from the same
+	 * range. */
 	gives(w, RANGE("10.0.0.0/27"), POD("j"), A("10.0.0.6/27"));
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, POD("k"),
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
@@ -644,10 +646,8 @@ static void test_address_of_the_second_range_is_reserved_too(void **state)
 	gives(w, RANGE("10.2.0.0/16"), POD("b"), A("10.2.0.2/16"));
 }
 
-/*
- * A new container of the pod does not get an address that was allocated from an overlapping range
- * meanwhile.
- */
+/* A new container of the pod does not get the address of the pod's old container if that address
+ * was meanwhile also allocated from an overlapping range. */
 static void test_new_container_gets_no_address_allocated_from_an_overlapping_range(void **state)
 {
 	struct t_dir *w = *state;
@@ -713,7 +713,7 @@ static void test_failed_write_for_the_second_range_releases_the_address_of_the_f
 	said(w, "ADD", conf, (struct owner){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
 	said(w, "ADD", conf, (struct owner){"y", "c3", NULL}, 1, "{\"code\":5,");
-	/* DEL reports the error and releases the other addresses. */
+	/* DEL reports the error, but releases the address of the first range. */
 	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
 	ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");

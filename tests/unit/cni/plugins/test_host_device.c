@@ -68,8 +68,8 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* Not selected: a device whose alias is the name of another link or is no interface
-	 * name, or whose present name is not dev<index>. */
+	/* Not selected: a device whose alias is the name of another link or not a valid
+	 * interface name, or whose present name is not dev<index>. */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");

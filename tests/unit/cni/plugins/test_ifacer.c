@@ -17,7 +17,7 @@
 /* --- configuration --- */
 
 struct conf {
-	struct chained_lab l; /* its document owns the strings of c */
+	struct chained_lab l; /* the document of l owns the strings of c */
 	struct ifacer_conf c;
 };
 
@@ -549,7 +549,8 @@ static void test_bond_options_are_set_by_attributes_of_the_kernels_header(void *
 		"27:18 28:19000000 26:020000000001 8:080000000a000001080001000a000002 \n");
 }
 
-/* For an unknown kind the kernel must refuse the request, and no link may exist afterwards. */
+/* The kernel must refuse a link of an unknown kind, and must not have created the requested
+ * link. */
 static void test_unknown_link_kind_is_detected(void **state)
 {
 	auto_free struct link *links = NULL;

@@ -147,8 +147,8 @@ static void test_ipoib_check_compares_kind_and_pkey(void **state)
 	ASSERT_STR_EQ(e.text, "container interface ib0 not of type ipoib");
 }
 
-/* When a namespace is deleted, the kernel moves its child interfaces to the node. Only children
- * with unirail's link group are leftovers of unirail. */
+/* When a pod's network namespace is deleted, the kernel moves the IPoIB child interfaces in it
+ * to the node. Only children with unirail's link group are leftovers of unirail. */
 static void test_only_marked_ipoib_children_are_leftovers(void **state)
 {
 	struct link l = device("ipoib");

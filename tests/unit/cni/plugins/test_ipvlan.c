@@ -71,7 +71,7 @@ static struct rail ipvlan_rail(const char *text)
 	return rail;
 }
 
-/* ipvlan behind another plugin that created the master. */
+/* In a chain, ipvlan uses as its master the interface that the preceding plugin created. */
 static void test_chained_ipvlan_uses_the_interface_of_prev_result_as_master(void **state)
 {
 	struct cni_iface ifaces[] = {{.name = (char *)"bond0.7"}, {.name = (char *)"x"}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loopback plugin, run in the test's process; and the lookup and runtimeConfig of chained
- * plugins. */
+/* The loopback plugin, run in the test's process. Also tests how chained plugins are found by
+ * their type, and which runtimeConfig they get. */
 #include "meta_lab.h"
 
 #include <errno.h>

@@ -248,7 +248,8 @@ static void test_routes_with_source_hints_stay_in_table_main(void **state)
 	facts_done(&f);
 }
 
-/* A route with several next hops belongs to the interface if all hops do. */
+/* A route with several next hops belongs to the interface if all of these hops use the
+ * interface. */
 static void test_multipath_route_moves_if_all_hops_are_on_the_interface(void **state)
 {
 	const struct cni_ip ip = ip_of("10.1.0.5/24", NULL);
@@ -287,8 +288,8 @@ static void test_addresses_of_an_interface_are_selected(void **state)
 		ip.address.ip.b[3] = (uint8_t)i;
 		cni_result_ip(&r, &ip);
 	}
-	/* selected: addresses of net1, and addresses without an interface or with an index out
-	 * of range */
+	/* selected: addresses of net1, addresses without an interface, and addresses whose
+	 * `interface` is not an index into the result's interfaces */
 	ASSERT_EQ(sbr_ips(&r, "net1", &ips), 3);
 	ASSERT_EQ(ips[0].address.ip.b[3], 0);
 	ASSERT_EQ(ips[1].address.ip.b[3], 2);
@@ -343,7 +344,7 @@ static void test_check_reports_missing_rules_and_routes(void **state)
 	      "table 100 has no route to 10.1.0.0/24 on interface net1");
 	add_route(&f, "10.1.0.0/24", NULL, NET1, 100);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
-	/* a rule of another program for the same address does not hide unirail's */
+	/* CHECK finds unirail's rule even if another program has a rule for the same address */
 	add_rule(&f, "10.1.0.5/32", 700);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
 	add_rule(&f, "10.1.0.5/32", 300);
@@ -450,7 +451,8 @@ static size_t count_local(struct chained_lab *l, const struct ipnet *dst)
 	return found;
 }
 
-/* The kernel creates the local route of an IPv6 address in a work queue, also without DAD. */
+/* The kernel creates the local route of an IPv6 address later, in a work queue, even if the
+ * address is added without DAD. */
 static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 {
 	struct ipnet host = ipnet_host(ip);
@@ -462,7 +464,7 @@ static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 	}
 }
 
-/* Returns the index of net1. */
+/* Creates net1 with its addresses and routes in the pod. Returns the interface index of net1. */
 static int fill_pod(struct chained_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -486,7 +488,8 @@ static int fill_pod(struct chained_lab *l)
 	return index;
 }
 
-/* The subnet's route in table main becomes a multipath route, which a source hint replaces. */
+/* Replaces the subnet's route in table main with a multipath route, so that sbr has to replace a
+ * multipath route when it adds the source hint. */
 static void replace_subnet_route(struct chained_lab *l, int index)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -499,10 +502,8 @@ static void replace_subnet_route(struct chained_lab *l, int index)
 	kern_commit(&l->lab, b);
 }
 
-/*
- * After a later plugin of the chain fails, undo restores the previous rules and routes, with hops
- * and metrics of the routes.
- */
+/* If a later plugin of the chain fails, undo restores the previous rules and routes, including
+ * the next hops and metrics of the routes. */
 static void test_failed_chain_restores_table_main(void **state)
 {
 	static const struct {

@@ -47,7 +47,8 @@ static void test_invalid_vlan_configuration_is_refused(void **state)
 static void test_vlan_check_compares_kind_and_id(void **state)
 {
 	struct rail_conf c = rl_conf(&vlan_kind, "{\"master\":\"e\",\"vlanId\":7,\"mtu\":1400}");
-	/* the plugin tuning may have changed the MTU, which makes the original's CHECK fail */
+	/* the tuning plugin may have changed the MTU: the original's CHECK then fails, unirail's
+	 * does not */
 	struct link l = {.name = "net1", .kind = "vlan", .vlan_id = 7, .mtu = 1300};
 
 	(void)state;

@@ -421,9 +421,8 @@ static void test_gc_requires_a_list_of_attachments(void **state)
 		reset();
 		v.conf = conf;
 		expect(&v, 0, "");
-		/*
-		 * Without a list no container can be considered deleted: the plugin is not called.
-		 */
+		/* Without the list of valid attachments, no container can be considered deleted,
+		 * so the plugin is not called. */
 		ASSERT_EQ_MSG(calls, cases[i].has, "cases[%zu]", i);
 		if (!cases[i].has)
 			continue;

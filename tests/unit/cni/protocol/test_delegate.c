@@ -31,8 +31,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Creates a plugin that is a shell script. A script writes to stderr only if it fails without
- * output on stdout: in all other cases its stderr is copied to that of the test. */
+/* Creates a plugin that is a shell script. The script must not write to stderr unless it fails
+ * without output on stdout: in all other cases its stderr is copied to the stderr of the test. */
 static void script(const char *name, const char *body)
 {
 	auto_free char *path = xasprintf("/%s", name);

@@ -444,7 +444,9 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 	admit_answer_done(&a);
 }
 
-/* An object with too many entries is refused if it is new or grows; otherwise it can be changed. */
+/* A new object with too many entries is refused, and so is an update that makes a list grow
+ * beyond its maximum. An object that already has too many entries can be changed if it does not
+ * grow. */
 static void test_growth_of_a_list_beyond_its_maximum_is_refused(void **state)
 {
 	static const struct {

@@ -74,8 +74,8 @@ static void test_update_retains_labels_and_annotations(void **state)
 	range_locks_list_done(&list);
 }
 
-/* The lock of 20,000 ranges is short, too: instead of the ranges it has their first and last
- * address, and a digest of subnet, ips and excludeIPs. */
+/* The lock of 20,000 ranges is short, too: instead of the ranges it has the lowest and the
+ * highest address of all ranges, and a digest of subnet, ips and excludeIPs. */
 static void test_lock_of_many_ranges_is_short(void **state)
 {
 	struct range_locks_list none = {0}, list;

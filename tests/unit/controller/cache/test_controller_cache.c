@@ -88,8 +88,8 @@ static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 	"\"l\":\"1\"},\"annotations\":{\"multus.spidernet.io/cr-name\":\"m\",\"a\":\"1\"}},\"spec\":{"  \
 	"\"customCNI\":\"%s\"},\"status\":{\"nad\":\"m\"}}"
 
-/* Of an object that is too large, only identifying metadata, a few annotations and the status of
- * a SpiderMultusConfig are stored. */
+/* Of an object that is too large, only identifying metadata and a few annotations are stored,
+ * and also the status if the object is a SpiderMultusConfig. */
 static void test_large_object_is_cached_without_its_spec(void **state)
 {
 	struct cluster_cache_object v;

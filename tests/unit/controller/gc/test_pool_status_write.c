@@ -32,7 +32,7 @@ static void test_allocated_ips_are_written_in_the_format_of_spiderpool(void **st
 	add(&r, "10.6.0.9", "a", "p", "u1");
 	add(&r, "10.6.0.10", NULL, "b/q", "u2");
 	add(&r, "fd00::a", "a", "p", "u1");
-	add(&r, "10.6.0.9", NULL, "c/r", "u3"); /* an address that has a record already */
+	add(&r, "10.6.0.9", NULL, "c/r", "u3"); /* a second record of an address is ignored */
 	assert_text(&r, 10,
 		    "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"},"
 		    "\"10.6.0.9\":{\"pod\":\"a/p\",\"podUid\":\"u1\"},"

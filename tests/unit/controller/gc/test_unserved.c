@@ -72,7 +72,7 @@ static void test_missing_resource_is_reported_once_after_the_grace_period(void *
 	(void)state;
 	ASSERT_EQ(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
 	ASSERT_STR_EQ(l.said, "");
-	/* Another network whose resource is missing since a later time. */
+	/* The resource of network c is missing, too, but only since 2000 ms. */
 	ASSERT_EQ(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
 	ASSERT_EQ(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
 		  2000 + UNSERVED_GRACE_MS);
@@ -90,7 +90,8 @@ static void test_resource_missing_for_a_short_time_is_not_reported(void **state)
 
 	(void)state;
 	decide(&l, "a=x/a", "", 0);
-	/* The kubelet of a node restarted. */
+	/* The resource is available again before the grace period ends, as after a restart of a
+	 * kubelet. */
 	ASSERT_EQ(decide(&l, "a=x/a", "x/a", UNSERVED_GRACE_MS - 1), -1);
 	ASSERT_STR_EQ(l.said, "");
 	ASSERT_EQ(decide(&l, "a=x/a", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
@@ -106,7 +107,7 @@ static void test_changed_network_is_decided_again_and_deleted_network_is_forgott
 	decide(&l, "a=x/a", "", 0);
 	decide(&l, "a=x/a", "", UNSERVED_GRACE_MS);
 	ASSERT_STR_EQ(l.said, "-a=x/a ");
-	/* Another resource has a grace period of its own. */
+	/* When the network gets another resource that is missing, a new grace period starts. */
 	ASSERT_EQ(decide(&l, "a=x/b", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
 	ASSERT_STR_EQ(l.said, "");
 	ASSERT_EQ(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
@@ -163,10 +164,8 @@ static void test_annotation_of_a_previous_leader_stays_until_the_new_leader_deci
 	assert_annotation(&l, true, "x/b", NULL, NULL);
 	decide(&l, "a=x/b", "x/a", UNSERVED_GRACE_MS);
 	assert_annotation(&l, true, "x/b", NULL, near);
-	/*
-	 * The table has the network's former resource: the new one has not been missing for its
-	 * grace period.
-	 */
+	/* The network now has the resource x/d, but the table still has x/b: this leader has not
+	 * decided about x/d yet, so the annotation about x/b is removed. */
 	assert_annotation(&l, true, "x/d", near, NULL);
 	decide(&l, "a=x/b", "x/a x/b", UNSERVED_GRACE_MS);
 	assert_annotation(&l, true, "x/b", near, NULL);

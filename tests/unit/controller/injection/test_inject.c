@@ -551,7 +551,7 @@ static void test_group_with_too_many_networks_is_refused(void **state)
 	assert_non_null(strstr(one, "d0"));
 }
 
-/* Objects that no webhook has validated. */
+/* Objects that were stored without validation by the webhook may have any content. */
 static void test_malformed_network_objects_are_read_with_empty_fields(void **state)
 {
 	static const char *const odd[] = {
@@ -619,7 +619,8 @@ static const struct {
 	{"b,c", "a",
 	 "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']},{" NAME
 	 ",'operator':'In','values':['b','c']}]}"},
-	/* an include list with a pattern, which a selector cannot express, is left out */
+	/* A selector cannot express patterns: an include list with a pattern is left out as a
+	 * whole, of the exclude list only the patterns are left out. */
 	{"b,c-*", "a,d-*", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
 	{NULL, "d-*", "{'matchExpressions':[]}"},
 };

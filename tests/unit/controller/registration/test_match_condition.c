@@ -25,8 +25,8 @@ static void test_match_condition_lists_namespaces_up_to_a_limit(void **state)
 			   "['default','kube-node-lease'])");
 	match_condition_write(NULL, 0, &none);
 	assert_non_null(strstr(none.p, "!(request.namespace in [])"));
-	/* Too many namespaces: no condition is written, and the API server sends all pods in
-	 * scope. */
+	/* Too many namespaces: no condition is written, so the API server sends the pods of all
+	 * namespaces in scope to the webhook. */
 	for (int i = 0; i < 5000; i++)
 		many[i] = "a-namespace-with-a-name";
 	match_condition_write(many, 5000, &long_one);

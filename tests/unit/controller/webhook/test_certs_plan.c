@@ -228,8 +228,8 @@ static void two_done(struct two *t)
 	certs_set_done(&t->ca);
 }
 
-/* Executes the next write as the API server does; its step must be `step`. The CA's key is never
- * written beside the certificate. */
+/* Executes the next write as the API server does; its step must be `step`. The CA's key must be
+ * written only to the CA's Secret, and the key of the certificate never to it. */
 static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step)
 {
 	struct certs_write w;
@@ -316,7 +316,8 @@ static void test_ca_key_is_moved_out_of_the_serving_secret(void **state)
 	writes(&t, now, true, CERTS_MOVE_KEY);
 	ASSERT_STR_EQ(t.ca.ca_key, ca_key);
 	assert_non_null(t.serving.ca_key);
-	/* a crash in between: the next process removes the key */
+	/* if the process crashes before it removes the key from the serving Secret, the next
+	 * process does so */
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	assert_null(t.serving.ca_key);
 	ASSERT_STR_EQ(t.serving.ca, ca);

@@ -52,7 +52,7 @@ static void test_admission_review_is_parsed(void **state)
 	review_doc_done(&d);
 }
 
-/* Absent values as the API server writes them. */
+/* The review has absent values in the forms in which the API server writes them. */
 static void test_absent_values_of_a_review_are_accepted(void **state)
 {
 	struct review_doc d = parsed(REVIEW(
@@ -253,7 +253,7 @@ static void test_response_is_limited_in_number_and_length_of_causes(void **state
 	}
 	ASSERT_EQ(a.n_causes, REVIEW_CAUSES_MAX);
 	ASSERT_EQ(a.n_warnings, REVIEW_WARNINGS_MAX);
-	/* Texts are truncated between characters. */
+	/* A text is truncated between two characters, not within a multi-byte character. */
 	ASSERT_STR_EQ(a.warnings[0] + REVIEW_WARNING_MAX - 3, "\xc3\xa4...");
 	buf_init(&b, 4 << 20);
 	review_write(&b, &pool, &a);

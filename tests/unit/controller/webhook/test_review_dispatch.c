@@ -174,7 +174,8 @@ static void test_requests_without_a_review_are_refused(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
-/* Returns a review longer than 32 KiB, which a child process decides first (trials.h). */
+/* Returns a review longer than 32 KiB. Such a review is decided in a child process before the
+ * controller's process decides it (trials.h). */
 static char *long_review(const char *name)
 {
 	auto_free char *pad = xcalloc(1, 40001);

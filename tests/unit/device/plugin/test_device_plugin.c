@@ -170,7 +170,8 @@ static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 	/* No device has been listed yet. */
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x30", 5});
 	assert_non_null(strstr(l->error, "FAILED_PRECONDITION"));
-	/* A stream does not end: the test's unary client times out and is cancelled. */
+	/* The stream of ListAndWatch does not end: the test's unary client times out and cancels
+	 * the call. */
 	call(l, "/v1beta1.DevicePlugin/ListAndWatch", span_of(""));
 	assert_string_not_equal(l->error, "");
 	while (l->reports != 1 + 100)

@@ -50,7 +50,7 @@ static void test_device_info_file_is_written_and_replaced(void **state)
 	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
 	host_read(&h, path, text, sizeof(text));
 	ASSERT_STR_EQ(text, "{\"type\": 1}");
-	/* A file with the same text is not written again, but with another mode it is. */
+	/* A file that already has the text is written again only if its mode differs. */
 	ASSERT_EQ(file_lstat(&h.root, path, &st, &e), 0);
 	inode = st.st_ino;
 	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);

@@ -2,8 +2,8 @@
 /*
  * tests/resources: configurations on recorded hosts. NAME.json is the case, NAME.expected the
  * expected text: resources with the number and the first six of their devices, the response to
- * Allocate for the first two devices of each, and the messages. EXPECTED=write writes the expected
- * files again; review them before the commit.
+ * Allocate for the first two devices of each, and the messages. With the environment variable
+ * EXPECTED=write the test writes the expected files again; review them before the commit.
  */
 #include "host_lab.h"
 
@@ -180,7 +180,7 @@ static void add_config(const struct json *v, const struct resource_defaults *d,
 
 	buf_init(&b, TEXT_MAX);
 	jo_init(&o, &b, 0);
-	/* A string is a raw text, which need not be valid JSON. */
+	/* A configuration that is a string is used as raw text, which need not be valid JSON. */
 	if (json_string(v))
 		buf_str(&b, json_string(v));
 	else

@@ -82,9 +82,9 @@ static void test_devices_near_the_gpu_are_preferred(void **state)
 	prefer(&l, ALL, "", 1, "0000:29:00.0", "0000:23:00.1");
 	/* a VF below the switch of each GPU */
 	prefer(&l, ALL, "", 2, "0000:39:00.0 0000:19:00.0", "0000:13:00.1 0000:33:00.1");
-	/* no VF is left below this switch: one on the same NUMA node */
+	/* no VF is left below the GPU's switch: a VF on the GPU's NUMA node is preferred */
 	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:33:00.2", "", 1, "0000:29:00.0", "0000:33:00.2");
-	/* no VF is left on this NUMA node either */
+	/* no VF is left on the GPU's NUMA node either */
 	prefer(&l, "0000:13:00.1", "", 1, "0000:29:00.0", "0000:13:00.1");
 	/* a GPU that is not on this host */
 	prefer(&l, ALL, "", 1, "0000:99:00.0", "0000:03:00.1");
@@ -174,7 +174,7 @@ static void test_preferred_devices_are_spread_over_rails(void **state)
 	/* a required device is included and counted for its rail */
 	prefer(&l, ALL, "0000:33:00.2", 4, "",
 	       "0000:33:00.2 0000:03:00.1 0000:13:00.1 0000:23:00.1");
-	/* fewer than requested; IDs without a device come last */
+	/* fewer IDs are available than requested; IDs without a device come last */
 	prefer(&l, "unknown 0000:13:00.2", "", 5, "", "0000:13:00.2 unknown");
 	prefer(&l, "", "", 2, "", "");
 	prefer(&l, ALL, "", 0, "", "");

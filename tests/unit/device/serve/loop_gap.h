@@ -61,7 +61,7 @@ static inline void loop_gap_tick(void *arg)
 		loop_stop(g->loop, 0);
 }
 
-/* Returns after n ticks. The time between two calls is not counted. */
+/* Runs the loop for n ticks. The time between two calls of this function is not counted. */
 static inline void loop_gap_run(struct loop_gap *g, int n)
 {
 	g->stop_at = g->ticks + n;

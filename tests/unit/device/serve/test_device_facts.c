@@ -128,8 +128,8 @@ static void test_facts_reported_by_the_child_apply_at_the_next_scan(void **state
 	done(&l);
 }
 
-/* An HCA has no RDMA device while its driver resets it, and the driver does not answer for
- * seconds. */
+/* While the driver resets an HCA, the HCA has no RDMA device, and the driver does not answer
+ * devlink requests for seconds. */
 static void
 test_blocked_driver_does_not_delay_the_loop_and_its_hca_stays_an_rdma_device(void **state)
 {

@@ -18,8 +18,8 @@
 #include "device/serve/sources.h"
 #include "loop_gap.h"
 
-/* true: kill(), which replaces that of libc, does nothing, so that a child survives SIGKILL as
- * in uninterruptible sleep. */
+/* If true, the kill() below, which replaces that of libc, does nothing, so a child survives
+ * SIGKILL as a process in uninterruptible sleep does. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)
@@ -70,7 +70,7 @@ static struct devlink_reporter reporter(const char *dev, const char *name, bool 
 	return p;
 }
 
-/* Lists two reporters of the PF, and many of its VF, which are not stored. */
+/* Lists two reporters of the PF, and many of its VF. The reporters of the VF are not stored. */
 static int list_error(struct devlink_reporter **ret, size_t *n, struct err *e)
 {
 	(void)e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPUs of the pod for which the kubelet calls GetPreferredAllocation, derived from its lists of
- * allocations.
+ * The GPUs of the pod for which the kubelet calls GetPreferredAllocation, derived from the
+ * kubelet's lists of allocations.
  */
 #include "testlib.h"
 

@@ -68,7 +68,7 @@ static void step(struct lab *l)
 		cni_config_describe(&l->plan, DIR, l->name, &b);
 		snprintf(l->said, sizeof(l->said), "%s", b.len ? buf_span(&b).p : "");
 		buf_done(&b);
-		l->plan.file = NULL; /* borrowed from `files` */
+		l->plan.file = NULL; /* it points into `files`, which is freed here */
 	}
 }
 
@@ -210,7 +210,8 @@ static void test_multus_configuration_is_replaced(void **state)
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
-	/* The file of the Multus daemon has precedence; it gives the cluster's network by name. */
+	/* The file multus.d/daemon-config.json has precedence over 00-multus.conf; its
+	 * clusterNetwork is the name of a network. */
 	put(l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
 	ASSERT_EQ(dir_make(&l->host.root, DIR "/multus.d", 0755, NULL), 0);
 	put(l, "multus.d/daemon-config.json",

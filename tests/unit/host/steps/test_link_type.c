@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kind link-type, executed as on a running host: two ports of an emulated card (fwctl_lab.h)
- * behind /dev/fwctl, whose ioctl this file replaces. */
+/* The kind link-type, executed as on a running host: two ports of an emulated card
+ * (fwctl_lab.h). This file defines its own ioctl(), which answers the requests to /dev/fwctl. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,13 +137,13 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	ASSERT_EQ(apply(&h, &p, &o), 0);
 	ASSERT_EQ(o.done, 2);
 	ASSERT_EQ(card.writes, 2);
-	/* only the two bits of the field change */
+	/* only the two bits of the link type change */
 	ASSERT_EQ(card.stored[1], 0xa5a5a509);
 	ASSERT_EQ(card.stored[2], 0x08);
 	ASSERT_EQ(k->in_effect(&h, &p.v[0].action, &e), 1);
 	/*
-	 * The value is stored but not in use yet: the plan has no step, and a remark names the two
-	 * remedies: a reset of the firmware or a power cycle.
+	 * The value is stored but not in use yet: the plan has no step, and a remark for each port
+	 * names the two remedies: a reset of the firmware or a power cycle.
 	 */
 	ASSERT_EQ(plan(&h, "roce", &again), 0);
 	ASSERT_EQ(again.n, 0);
@@ -157,10 +157,8 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	host_remove(&lab);
 }
 
-/*
- * A write that the firmware acknowledges and does not store is a failure, and undo leaves the
- * previous value.
- */
+/* If the firmware acknowledges a write but does not store the value, the step fails. After undo
+ * the firmware still has the previous value. */
 static void test_lost_firmware_write_is_a_failure(void **state)
 {
 	auto_host_plan struct host_plan p = {0};

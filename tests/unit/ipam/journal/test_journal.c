@@ -205,9 +205,9 @@ static void test_last_record_of_an_address_decides_its_state(void **state)
 }
 
 /*
- * A power failure: the anchor on disk has its state after the first change. After a cut at any
- * later byte, all changes before the cut are present, the incomplete one is not, and the next
- * change succeeds.
+ * A power failure: the anchor on disk still has the content that the first change wrote. If the
+ * journal is cut at any byte after this change, all changes before the cut are present, the
+ * incomplete one is not, and the next change succeeds.
  */
 static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 {
@@ -338,8 +338,8 @@ static void put_some(void)
 	}
 }
 
-/* Opens the journal, which must have all five records. Returns 0, or the error with which the
- * journal is refused. */
+/* Opens the journal and returns the error if it is refused. Otherwise asserts that it has all
+ * five records, and returns 0. */
 static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;

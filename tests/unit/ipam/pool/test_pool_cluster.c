@@ -301,8 +301,8 @@ static void test_status_of_other_releases_is_read(void **state)
 	assert_out("g", "'x' is not an address");
 }
 
-/* unirail writes the records in the status of a pool that has the annotation unirail.io/adopted.
- * They are ignored, except the records of addresses that the pool does not have. */
+/* If a pool has the annotation unirail.io/adopted, unirail itself wrote the records in the
+ * pool's status. These records are ignored, except those of addresses that are not in the pool. */
 static void test_adopted_annotation_takes_precedence_over_the_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(

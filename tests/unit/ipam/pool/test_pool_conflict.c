@@ -42,8 +42,8 @@ static void make(struct pool *p)
 	}
 }
 
-/* pool_conflicts() and pool_conflicts_open() as pool.h defines them, by comparing each pair of
- * pools. */
+/* Computes the results that pool.h defines for pool_conflicts() and pool_conflicts_open(), by
+ * comparing each pair of pools. */
 static void by_pairs(const struct pool *const *v, size_t n, size_t *older, struct ip_set *open)
 {
 	for (size_t i = 0; i < n; i++) {

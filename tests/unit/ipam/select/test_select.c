@@ -110,7 +110,7 @@ static struct decision decide(const struct ip_request *a, size_t n)
 	return d;
 }
 
-/* Fails the test unless exactly this address is selected. */
+/* Fails the test unless the address `want` is selected. */
 static void assert_pick(const struct ip_request *a, const char *want)
 {
 	struct decision d = decide(a, 1);
@@ -134,10 +134,8 @@ static void test_pools_are_used_in_listed_order(void **state)
 	pool("r6", "fd00::/64", NULL, NULL);
 	a = request("c", "net1", NAMES("r2", "r1", "r0"));
 	assert_order(&a, "[r2 r1 r0]");
-	/*
-	 * Matches of a wildcard are in order of names, without repetition and without the other
-	 * family.
-	 */
+	/* The pools that match a wildcard are in order of names. A pool that is already in the
+	 * list, or is of the other address family, is not added. */
 	a = request("c", "net1", NAMES("spare", "r*", "r1"));
 	assert_order(&a, "[spare r0 r1 r2]");
 	a = request("c", "net1", NAMES("r[1-2]", "r*"));

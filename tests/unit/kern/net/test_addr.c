@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List, add and delete addresses and neighbours by netlink. */
+/* Addresses and neighbours are listed, added and deleted by netlink. */
 #include "kern_lab.h"
 
 #include <errno.h>

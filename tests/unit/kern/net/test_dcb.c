@@ -73,7 +73,7 @@ static void test_invalid_dcb_arguments_are_refused(void **state)
 	OK(dcb_add_apps(w, PORT, dscps, 0, &e));
 }
 
-/* On the real kernel: a veth has no DCB. */
+/* Runs on the real kernel, where a veth has no DCB. */
 static void test_interface_without_dcb_is_not_supported(void **state)
 {
 	struct kern_lab l;

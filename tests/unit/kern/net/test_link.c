@@ -205,8 +205,8 @@ static void test_macvlan_is_created_in_every_mode(void **state)
 	kern_close(&lab);
 }
 
-/* One message creates both ends, with their names and addresses, in two namespaces. The process is
- * in a third one. */
+/* One message creates both ends, with their names and MAC addresses, in two namespaces. The
+ * process is in a third one. */
 static void test_veth_is_created_between_namespaces(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -244,10 +244,10 @@ static void test_veth_is_created_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The message that creates the pair also sets the peer up: link_add() describes the peer in the
- * message itself and the link in VETH_INFO_PEER. A second message would not reach the peer's
- * namespace. */
-static void test_veth_peer_in_another_namespace_is_set_up(void **state)
+/* The message that creates the pair also sets the peer's state to up: link_add() describes the
+ * peer in the message itself and the link in VETH_INFO_PEER. A second message would not reach
+ * the peer's namespace. */
+static void test_veth_peer_in_another_namespace_has_state_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -586,7 +586,7 @@ int main(void)
 		cmocka_unit_test(test_macvlan_is_created_in_the_pods_namespace),
 		cmocka_unit_test(test_macvlan_is_created_in_every_mode),
 		cmocka_unit_test(test_veth_is_created_between_namespaces),
-		cmocka_unit_test(test_veth_peer_in_another_namespace_is_set_up),
+		cmocka_unit_test(test_veth_peer_in_another_namespace_has_state_up),
 		cmocka_unit_test(test_veth_is_created_as_port_of_a_bridge),
 		cmocka_unit_test(test_link_kind_missing_in_the_kernel_is_unsupported),
 		cmocka_unit_test(test_invalid_link_specs_are_refused),

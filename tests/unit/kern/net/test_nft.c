@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The marks of the symmetric reply path: rules that were set are recognized, and packets follow
- * them.
- */
+/* The marks of the symmetric reply path: the check recognizes rules that were set, and replies
+ * leave by the interface of their request. */
 #include "kern_lab.h"
 
 #include <arpa/inet.h>
@@ -247,7 +245,7 @@ static void test_mutated_rule_dumps_do_not_crash(void **state)
 	assert_in_range(agreed, 1, 300);
 }
 
-/* --- packets: a request from veth0 whose reply would leave the pod by net1 --- */
+/* --- packets: a request arrives by veth0; without marks its reply would leave by net1 --- */
 
 static int udp_socket(int ns, const char *ip, uint16_t port)
 {

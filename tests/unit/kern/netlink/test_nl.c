@@ -218,7 +218,8 @@ static void test_code_of_a_netlink_error_decides_its_kind_and_text(void **state)
 	kern_close(&l);
 }
 
-/* Runs in a child: drops all privileges. Returns 0 if the error names the missing capability. */
+/* Runs in a child as an unprivileged user. Returns 0 if the error of a refused change names the
+ * missing capability. */
 static int try_as_other_user(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -330,7 +331,7 @@ static struct nl_wire *replay_text(const char *text)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (nl_open_replay(&w, path, &e) == 0)
 		return w;
-	/* Removes the path from the error, because the number of the descriptor is arbitrary. */
+	/* Removes the path from the error, because it contains an arbitrary descriptor number. */
 	memmove(e.text, strchr(e.text, ':'), strlen(strchr(e.text, ':')) + 1);
 	return NULL;
 }

@@ -77,7 +77,7 @@ static void test_ecn_is_switched_for_one_priority(void **state)
 
 /*
  * The name of the fwctl device is read from the function's directory in sysfs. If the function has
- * no fwctl device, the error names the kernel version and the module that it needs.
+ * no fwctl device, the error names the kernel version and the module that fwctl requires.
  */
 static void test_fwctl_device_of_a_function_is_opened(void **state)
 {

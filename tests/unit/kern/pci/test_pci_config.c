@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Constructed configuration spaces: those of a switch port with ACS and of a NIC, and spaces with
- * invalid content.
- */
+/* Constructed PCI configuration spaces: one of a switch port with ACS, one of a NIC, and some
+ * with invalid content. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -32,7 +30,8 @@ static void space(unsigned char *p)
 	p[0x34] = 0x40;
 	poke(p, 0x40, 0x6001);
 	poke(p, 0x60, 0x0010);
-	poke(p, 0x68, 0x2930); /* relaxed ordering, MaxPayload 256, MaxReadReq 512 */
+	/* relaxed ordering, MaxPayload 256 bytes, MaxReadReq 512 bytes */
+	poke(p, 0x68, 0x2930);
 	poke(p, 0x100, 0x0001);
 	poke(p, 0x102, 0x1481);
 	poke(p, 0x148, 0x000d);
@@ -114,7 +113,7 @@ static void test_missing_and_circular_capabilities_are_reported(void **state)
 	(void)state;
 	host_empty(&h);
 	space(p);
-	put(&h, p, 64); /* the part that users other than root can read */
+	put(&h, p, 64); /* only the first 64 bytes, as users other than root read them */
 	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), -EACCES);
 	put(&h, p, 256); /* conventional PCI: no extended configuration space */
 	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 0);

@@ -155,10 +155,8 @@ static bool has_joined(const char *ifname, const struct ipaddr *a)
 	return found;
 }
 
-/*
- * Sets an address at the far end and waits until the kernel has joined the multicast group of an
- * IPv6 address, since it receives no solicitation before.
- */
+/* Sets an address at the far end. If it is an IPv6 address, waits until the kernel has joined
+ * the address's multicast group, because the kernel receives no solicitation before that. */
 static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -239,7 +237,7 @@ static void claim(int fd, const struct packet_link *l, const struct part *part)
 		packet_announce(fd, l, &l->mac, &a);
 }
 
-/* Thousands of requests between other hosts. */
+/* Sends thousands of ARP requests that concern only other hosts. */
 static void flood(int fd, const struct packet_link *l)
 {
 	struct probe_ears q = {.ip = t_ip("10.0.0.50"), .gateway = t_ip("10.0.0.60")};
@@ -589,7 +587,8 @@ static void test_probe_rounds_share_their_time_limits(void **state)
 	assert_false(probe_round_left(&r));
 }
 
-/* Both rails on one switch: with arp_ignore=0 the kernel answers r0's probe through r1. */
+/* Both rails are connected to one switch. With arp_ignore=0 the kernel answers r0's probe
+ * through r1. */
 static void test_reply_of_another_rail_of_the_pod_is_no_conflict(void **state)
 {
 	struct lab *lab = *state;
@@ -633,7 +632,7 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	expect(&p[1], PROBE_FAILED);
 	expect_text(&p[1], "gateway 'fd00::1' and address '10.0.0.2' are of different families");
 	expect(&p[2], PROBE_OK);
-	/* None of the probes could be sent. */
+	/* If none of the probes can be sent, probe_run() itself returns the error. */
 	ASSERT_EQ(probe_run(lab->here, p, 1, &quick, &reason), -ENODEV);
 	err_clear(&reason);
 	ASSERT_EQ(probe_run(lab->here, p, 3, &tight, &reason), -EINVAL);

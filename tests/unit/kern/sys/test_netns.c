@@ -54,10 +54,10 @@ static void test_netns_leave_returns_to_the_previous_namespace(void **state)
 	netns_leave(&v);
 	ASSERT_EQ(errno, ELOOP);
 	ASSERT_EQ(v.origin, -1);
-	netns_leave(&v); /* not inside the namespace: no effect */
+	netns_leave(&v); /* v is not inside a namespace: no effect */
 	OK(netns_current(&back, &e));
 	ASSERT_EQ(netns_same(back, initial, &e), 1);
-	/* netns_enter() fails because the file is no namespace: the process stays in its own
+	/* netns_enter() fails because the file is not a namespace: the process stays in its own
 	 * namespace. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,

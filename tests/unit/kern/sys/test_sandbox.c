@@ -110,7 +110,7 @@ int main(void)
 
 /* --- system calls --- */
 
-/* Calls that no mode needs. */
+/* Tests system calls that no mode needs: they must be refused. */
 static int refused_in_all_modes(void)
 {
 	char *const argv[] = {"/bin/true", NULL};
@@ -150,14 +150,14 @@ static int refused_in_all_modes(void)
 	return 0;
 }
 
-/* Calls that each mode needs. */
+/* Tests system calls that each mode needs: they must succeed. */
 static int allowed_in_all_modes(void)
 {
 	struct timespec ts = {0, 1};
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
 	char text[16], *big;
 
-	/* a daemon creates its event loop before it enters the sandbox */
+	/* refused, because a daemon creates its event loop before it enters the sandbox */
 	T_NEED(ep < 0 && errno == EPERM);
 	T_NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
 	       syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);

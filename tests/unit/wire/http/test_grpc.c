@@ -64,7 +64,7 @@ static struct grpc *open_call(size_t max)
 	return g;
 }
 
-/* Feeds the server's bytes in pieces of `step`, then the end of the connection. */
+/* Feeds the server's bytes in pieces of `step` bytes, then the end of the connection. */
 static struct talk talk(const uint8_t *in, size_t n, size_t step, size_t max)
 {
 	auto_grpc struct grpc *g = open_call(max);

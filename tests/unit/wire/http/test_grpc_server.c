@@ -242,7 +242,7 @@ static void test_three_calls_share_one_connection(void **state)
 	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
-/* A client that does not read: of several pending messages only the newest is sent. */
+/* If the client does not read, only the newest of several pending messages is sent. */
 static void test_newer_message_replaces_the_pending_message(void **state)
 {
 	struct lab *l = *state;
@@ -299,7 +299,7 @@ static void test_call_ends_at_the_deadline_of_the_client(void **state)
 	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
-/* An incomplete request without further bytes. */
+/* The client sends an incomplete request and then nothing. */
 static void test_incomplete_request_expires(void **state)
 {
 	struct lab *l = *state;
@@ -364,7 +364,7 @@ static void test_statuses_reach_the_client(void **state)
 	assert_non_null(
 		strstr(e.text, "RESOURCE_EXHAUSTED: the request has 101 bytes, the limit is 100"));
 	err_clear(&e);
-	/* The refusal is sent before two megabytes are received. */
+	/* The server refuses the request before it has received all of its two megabytes. */
 	call(methods, &l->seen, methods[2].path, (struct span){big, 2 << 20}, &e);
 	assert_non_null(strstr(e.text, "RESOURCE_EXHAUSTED: the request has 2097152 bytes"));
 }
@@ -483,7 +483,7 @@ static void test_number_of_open_streams_is_limited(void **state)
 	ASSERT_EQ(grpc_session_calls(l->s), GRPC_STREAMS_MAX);
 }
 
-/* Indexed fields of the dynamic table: each byte expands to 3,000 bytes. */
+/* 12,000 bytes refer to one field of the dynamic table: each of them expands to 3,000 bytes. */
 static void test_expanding_headers_end_the_connection(void **state)
 {
 	struct lab *l = *state;

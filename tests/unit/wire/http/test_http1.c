@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* same_in_parts() feeds each text to the codec as a whole, byte by byte, and divided at every
- * position (more than 2000 bytes: at every 997th position); most of the texts are invalid. */
+ * position (a text of more than 2000 bytes: only at every 997th position); most of the texts are
+ * invalid. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -430,7 +431,8 @@ static void test_expectation_of_100_continue_is_reported_once(void **state)
 	assert_false(http1_wants_continue(h));
 	in = span_of("{}");
 	ASSERT_EQ(http1_in(h, &in, &m, NULL), 1);
-	/* no 100 if a part of the body has arrived already, if there is no body, or in HTTP/1.0 */
+	/* The client does not want 100 Continue if a part of the body has arrived already, if
+	 * the request has no body, or in HTTP/1.0. */
 	in = span_of(GET "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{");
 	ASSERT_EQ(http1_in(h, &in, &m, NULL), 0);
 	assert_false(http1_wants_continue(h));

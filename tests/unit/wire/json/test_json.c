@@ -180,8 +180,8 @@ static void test_field_tables_read_every_type(void **state)
 }
 
 /*
- * As in encoding/json, a key matches its field exactly or else without case; the last duplicate is
- * used.
+ * As in encoding/json, a key matches the field with exactly this name, or else a field whose name
+ * differs only in case; of several keys that match one field the last is used.
  */
 static void test_keys_match_like_go(void **state)
 {

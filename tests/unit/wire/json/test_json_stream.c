@@ -65,8 +65,8 @@ static void test_list_is_split_into_items(void **state)
 	      "list<{\"items\":null,\"x\":\"items\"}>.");
 	check(JSON_SPLIT_LIST, " { \"items\" : [ 1 ,\n\"a\\\"b\" ] }\n",
 	      "<1 ><\"a\\\"b\" >list<{ \"items\" : [] }>.");
-	/* Only an array "items" of the list object itself is split, and only if "items" is its
-	 * key. */
+	/* Only the array that the list object itself has under the key "items" is split, not an
+	 * array in a nested object or after a string "items". */
 	check(JSON_SPLIT_LIST,
 	      "{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}",
 	      "list<{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}>.");

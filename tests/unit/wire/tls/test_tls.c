@@ -247,7 +247,8 @@ static void test_many_bytes_of_the_client_arrive_at_the_server(void **state)
 		got += n > 0 ? (size_t)n : 0;
 	}
 	assert_memory_equal(in, out, N);
-	/* tls_free() of the client sends close_notify: the end of the stream, no error. */
+	/* tls_free() of the client sends close_notify, which the server reads as the end of the
+	 * stream, not as an error. */
 	tls_free(p.client);
 	p.client = NULL;
 	ASSERT_EQ(tls_read(p.server, in, N, &e), 0);
@@ -326,7 +327,7 @@ static void test_session_is_resumed(void **state)
 	ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 	for (int i = 0; i < 5; i++)
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
-	/* The session's certificate was verified for another name. */
+	/* The certificate of the saved session was verified only for "localhost". */
 	ASSERT_EQ(connect_once(&both, "127.0.0.1", NULL), FULL);
 	ASSERT_EQ(connect_once(&both, "127.0.0.1", NULL), RESUMED);
 	ASSERT_EQ(connect_once(&both, "example.com", NULL), FAILED);
@@ -390,7 +391,7 @@ struct chain {
 	char *ca, *cert, *key;
 };
 
-/* client: makes the certificate of a client, not of a server. */
+/* client true: makes a client certificate; false: a server certificate */
 static struct chain chain_of(int64_t end, bool client)
 {
 	static const char *const names[] = {"localhost"};

@@ -37,7 +37,7 @@ static void add_link(struct err *e)
 	ASSERT_OK(nl_batch_commit(wire, b, e), e);
 }
 
-/* Sets an address at "far": a host of the network has it. */
+/* Adds the address to the link "far", so that it is in use by a host of the network. */
 static void far_has(const char *net)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -100,7 +100,7 @@ static struct invocation call(const char *command, const char *conf)
 				   .conf = conf};
 }
 
-/* Expects this text in the output of a call. */
+/* Expects that the plugin exits with `status` and that its output contains `part`. */
 static void says(const struct invocation *v, int status, const char *part)
 {
 	auto_answer struct answer a = invoke(v);
@@ -296,7 +296,7 @@ static void test_conflicting_addresses_are_quarantined(void **state)
 	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
 	ASSERT_EQ(il_records(&w.lab, "quarantined"), 2);
 	ASSERT_EQ(il_records(&w.lab, "used"), 1);
-	/* The next pod does not get these addresses. */
+	/* The next pod does not get the quarantined addresses. */
 	v.id = "c2";
 	v.conf = CONF("1.0.0", RAIL0);
 	says(&v, 0, "10.0.0.13/24");

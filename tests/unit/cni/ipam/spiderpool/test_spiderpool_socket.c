@@ -265,8 +265,8 @@ static void test_failed_rail_leaves_no_address_allocated(void **state)
 	many_done(&m);
 }
 
-/* One pod has a rail of a local store and rails of an agent: a failure at the agent leaves no
- * address. */
+/* One pod has a rail of a local store and rails of an agent: after a failure at the agent no
+ * address stays allocated. */
 static void test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address(void **state)
 {
 	static const char direct[] =

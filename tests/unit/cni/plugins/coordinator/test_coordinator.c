@@ -80,7 +80,8 @@ static void add_lookup(const char *pod, const char *src)
 		(struct coordinator_lookup){t_ip(pod), t_ip(src)};
 }
 
-/* A pod with eth0 (macvlan) and veth0, in the state in which the coordinator of eth0 plans. */
+/* A pod with eth0 (macvlan) and veth0, in the state that the coordinator finds when it plans
+ * eth0. */
 static void underlay_pod(void)
 {
 	coordinator_facts_done(&facts);
@@ -450,7 +451,8 @@ static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 		     "pod route fd01::/64 dev 4 table 101\n"
 		     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
 		     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
-	/* the plan updated the facts: the IPv6 default route of main now uses only eth0 */
+	/* the plan updated the facts: the IPv6 default route in table main now has only the hop
+	 * of eth0 */
 	for (size_t i = 0; i < facts.n_routes; i++)
 		if (facts.routes[i].table == TABLE_MAIN && ipnet_is_default(&facts.routes[i].dst) &&
 		    facts.routes[i].family == 6)

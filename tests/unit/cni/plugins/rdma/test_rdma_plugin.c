@@ -178,7 +178,7 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 }
 
 /* The RDMA device is in a pod: the function has no directory "infiniband" in /sys, but the file
- * "ibdev" of the verbs device has the name. */
+ * "ibdev" of the verbs device has the name of the RDMA device. */
 static void test_rdma_device_in_another_namespace_is_named(void **state)
 {
 	char name[RDMA_NAME_MAX], command[256];
@@ -260,8 +260,8 @@ static void test_device_is_read_from_prev_result(void **state)
 	chained_close(&l);
 }
 
-/* The device's interface is the only one of prevResult, or the one with the requested name in the
- * pod. Of two interfaces with other names, neither is taken. */
+/* The device's interface is the one with the requested name in the pod, or prevResult's
+ * interface if it has only one. Of two interfaces with other names, neither is taken. */
 static void test_interface_of_the_device_is_found_in_prev_result(void **state)
 {
 	struct cni_result prev;

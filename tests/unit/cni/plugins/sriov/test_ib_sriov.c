@@ -98,7 +98,8 @@ static void test_guid_is_taken_from_the_pool_by_vf_number(void **state)
 		    0);
 }
 
-/* The derived bytes must never change: a subnet manager may have them configured. */
+/* The derived bytes must never change: the configuration of a subnet manager may contain the
+ * GUID. */
 static void test_guid_derived_from_the_pf_is_stable(void **state)
 {
 	uint64_t a = ib_guid_derive("00:02:c9:03:c2:ec:49:11", 0);

@@ -27,7 +27,8 @@ static void test_omitted_attributes_are_not_requested(void **state)
 	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
 	ASSERT_EQ(c.sriov.want.set, 0);
 	assert_true(!c.mtu && !c.mac.len);
-	/* the netconf may lack the device, because STATUS and GC are called without one */
+	/* the netconf may lack the device, because the runtime calls STATUS and GC without a
+	 * device */
 	assert_null(conf("{}").sriov.device_id);
 }
 

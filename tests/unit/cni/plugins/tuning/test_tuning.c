@@ -54,7 +54,8 @@ static void test_sysctl_names_become_paths(void **state)
 
 /* --- configuration --- */
 
-/* "mac=.. mtu=.. promisc=.. allmulti=.. txqlen=.. path=value ..." */
+/* Returns the settings that are set, as "mac=.. mtu=.. promisc=.. allmulti=.. txqlen=..
+ * path=value ...". */
 static char *summary(const struct tuning_conf *c)
 {
 	const struct tuning_attrs *w = &c->want;
@@ -125,7 +126,7 @@ static void test_sysctls_of_args_override_the_configuration(void **state)
 		    "{'sysctl':{'net.a':'1','net.b':'2'},'args':{'cni':{'sysctl':{'net.a':'3',"
 		    "'net.c':'4'}}}}",
 		    "net/a=3 net/b=2 net/c=4 ");
-	/* another spelling of the same sysctl */
+	/* args.cni may spell the same sysctl in another way */
 	expect_conf("", "{'sysctl':{'net.a':'1'},'args':{'cni':{'sysctl':{'net/a':'3'}}}}",
 		    "net/a=3 ");
 	/* two spellings of a sysctl in one object must have the same value */
@@ -333,7 +334,7 @@ static void expect_match(const char *go, const char *text, bool matches)
 	regfree(&re);
 }
 
-/* The results of Go's regexp for the same pairs. */
+/* The expected results are those of Go's regexp for the same patterns and texts. */
 static void test_allowlist_patterns_match_like_go(void **state)
 {
 	static const struct {
