@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # `unirail demo` with both plans on a distribution's kernel.
+# shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
 unirail demo

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # `unirail verify`: RDMA over a link between processes of two pods that share the node's devices, and the errors of `unirail verify`.
+# shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
 # Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace only. The
