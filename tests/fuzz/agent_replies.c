@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second byte of the input selects the call; the rest are the answers to the requests of this
- * call, separated by NUL: the status in the first line, then the body. When no answer is left, no
- * server listens. This file stands in for wire/http/http1_client.c.
+ * Input after the first byte 'r' (fuzz_agent.c): a byte that selects the call, then the answers to the
+ * requests of this call, separated by NUL: the status in the first line, then the body. When no
+ * answer is left, no server listens. This file stands in for wire/http/http1_client.c.
  */
 #include <errno.h>
 #include <stdlib.h>

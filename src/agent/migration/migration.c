@@ -23,8 +23,8 @@ static struct import *find(const struct migration *h, const char *ns, const char
 	return NULL;
 }
 
-/* Returns true if this node may use the address of a lease, or if no pool has that address. A
- * retained address that was released to another node a moment ago counts as missing. */
+/* Returns true if this node may use the address of a lease, or if no pool has that address; false,
+ * for example, if this node has just released the address to another node. */
 static bool is_here(struct ipam *store, const struct lease *l)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);

@@ -471,7 +471,7 @@ static void plan_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 		s->desired = xstrdup("no webhooks; unirail's controller registers its own");
 		s->body = xstrdup("{\"webhooks\":[]}");
 		s->command = patch_command(NULL, hooks_kind(h), h->name, s->body);
-		s->undo = xasprintf("the webhooks in the journal");
+		s->undo = xasprintf("restores the webhooks that the journal has saved");
 	}
 }
 
@@ -502,7 +502,7 @@ static void plan_exclude(const struct migrate_workload *x, size_t i, struct migr
 			     "; its pods restart once on every node");
 	s->body = exclude_body(x);
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
-	s->undo = xstrdup("the affinity in the journal");
+	s->undo = xstrdup("restores the affinity that the journal has saved");
 }
 
 static void plan_addresses(const struct migrate_workload *x, size_t i, struct migrate_plan *p)

@@ -76,7 +76,7 @@ static int add_ranges(struct whereabouts_conf *c, struct err *e)
 	return r;
 }
 
-/* --- addresses, routes and dns that are the same for every pod --- */
+/* --- addresses, routes and dns that netconf or CNI_ARGS give, not allocated from a range --- */
 
 static int parse_gateway(const char *text, struct ipaddr *ret, struct err *e)
 {

@@ -3,8 +3,9 @@
 #define UNIRAIL_CNI_PLUGINS_CHAINED_H
 
 /*
- * Chained plugins: they create no interface but change one, or prepare the host for one. Each is a
- * table of functions. They use namespaces and sockets that the caller has opened, so one process
+ * Chained plugins: they create no interface in the pod, but change one, or prepare the node for one
+ * (ifacer creates the node's bond and VLAN interfaces). Each is a table of functions. They use
+ * namespaces and sockets that the caller has opened, so one process
  * can run a whole chain. META_PLUGIN defines an applet with the plugin's name, which runs only this
  * plugin.
  *

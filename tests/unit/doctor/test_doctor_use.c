@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that compare rails with their use, with host.conf and with the Node object. Each check
- * runs on a host that has the fault, and on the same host without the fault. */
+/* Checks that compare rails with each other, with their use, with host.conf and with the Node object,
+ * and checks of ports. Each check runs on a host that has the fault, and on the same host without
+ * the fault. */
 #include "doctor_lab.h"
 
 #include <stdio.h>

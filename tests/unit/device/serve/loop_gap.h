@@ -20,7 +20,7 @@ struct loop_gap {
 	void (*each)(void *arg); /* called at each tick; NULL: nothing */
 	void *arg;
 	int ticks, stop_at;
-	int64_t last, gap_ms; /* last: monotonic ms of the previous tick; 0: none yet */
+	int64_t last, gap_ms; /* last: loop_gap_now_ms() at the previous tick; 0: none yet */
 };
 
 /* Monotonic time without the time that this process waited for a CPU, if the kernel reports it. */

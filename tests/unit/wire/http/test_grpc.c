@@ -268,7 +268,7 @@ static void test_grpc_statuses_become_error_codes(void **state)
 	assert_false(grpc_type_ok(""));
 }
 
-/* --- a call in a loop --- */
+/* --- an asynchronous call: grpc_start() --- */
 
 struct after {
 	struct loop *loop;

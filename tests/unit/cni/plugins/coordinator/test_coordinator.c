@@ -694,7 +694,7 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 
 /* --- the node --- */
 
-static void test_stale_node_entries_of_the_address_are_removed(void **state)
+static void test_stale_neighbours_and_routes_of_the_node_to_the_address_are_removed(void **state)
 {
 	struct route stale = {.dst = t_net("172.16.0.20"),
 			      .family = 4,
@@ -912,7 +912,7 @@ int main(void)
 		TEST(test_nic_with_only_a_link_local_address_is_refused),
 		TEST(test_veth_is_created_only_for_underlay_eth0),
 		TEST(test_mac_prefix_queue_length_and_veth_address_are_set),
-		TEST(test_stale_node_entries_of_the_address_are_removed),
+		TEST(test_stale_neighbours_and_routes_of_the_node_to_the_address_are_removed),
 		TEST(test_second_plan_repeats_no_existing_route),
 		TEST(test_interfaces_of_other_cnis_do_not_belong_to_the_node),
 		TEST(test_only_marked_leftovers_of_deleted_pods_are_found),
