@@ -5,9 +5,8 @@
 /*
  * Chained plugins: they create no interface in the pod, but change one, or prepare the node for one
  * (ifacer creates the node's bond and VLAN interfaces). Each is a table of functions. They use
- * namespaces and sockets that the caller has opened, so one process
- * can run a whole chain. META_PLUGIN defines an applet with the plugin's name, which runs only this
- * plugin.
+ * namespaces and sockets that the caller has opened, so one process can run a whole chain.
+ * META_PLUGIN defines an applet with the plugin's name, which runs only this plugin.
  *
  *	const struct cni_meta *p = chained_find(type);
  *
