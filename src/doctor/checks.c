@@ -322,8 +322,8 @@ static void doctor_cni_conf(struct doctor *d)
 
 /* --- masters --- */
 
-/* Plugins whose "master" is a link of the host. host-device is not among them, because its link may
- * be in a pod. */
+/* Plugins whose "master", if they have this key, is a link of the host. host-device is not among them,
+ * because its link may be in a pod. */
 static bool has_master(const char *type)
 {
 	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "ipoib", "bond"};

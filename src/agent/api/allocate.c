@@ -221,10 +221,6 @@ static int node_allocate(struct api_call *c, struct ipam *store, struct ip_alloc
 	return allocate_for_pod(c, store, ret, n_ret, e);
 }
 
-/* --- requests with the values of the annotations of the pod and its namespace --- */
-
-static const struct labels no_labels;
-
 /* --- the network of an interface --- */
 
 /* Returns "ns/name" of the default network; a name without a namespace is in the agent's namespace,
@@ -262,6 +258,8 @@ static char *network_of(const struct api_call *c, const char *ifname)
 	net_select_done(&s);
 	return found;
 }
+
+static const struct labels no_labels;
 
 /* --- namespace and interfaces --- */
 

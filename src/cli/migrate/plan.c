@@ -345,8 +345,8 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 				       "so the migration does not change the workload%s",
 				       kind_of(x), x->ns, x->name, x->owner,
 				       x->role == ROLE_SHARED || x->role == ROLE_VF
-					       ? ": the workload's resources exist beside those of "
-						 "unirail"
+					       ? ": it continues to advertise its device resources, "
+						 "beside those of unirail"
 					       : ": remove the workload from the managing object "
 						 "first"));
 	}

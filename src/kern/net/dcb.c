@@ -282,7 +282,7 @@ static int change_apps(struct nl_wire *w, uint8_t cmd, const char *ifname,
 		return r;
 	if (n > APPS_MAX)
 		return err_set(e, -E2BIG,
-			       "set priorities by DSCP of '%s': %zu entries, expected at most %d",
+			       "change the DCB APP table of '%s': %zu entries, expected at most %d",
 			       ifname, n, APPS_MAX);
 	c = begin(cmd, ifname);
 	table = nest(c.m, DCB_ATTR_IEEE_APP_TABLE);

@@ -277,7 +277,7 @@ static void test_removed_or_recreated_function_needs_no_restore(void **state)
 
 /* If a driver refuses an attribute permanently, vf_restore() returns 1, so the pod's DEL does
  * not fail. With VF_RESTORE_STRICT, which the next ADD sets, vf_restore() fails. */
-static void test_refused_attribute_does_not_block_the_deletion(void **state)
+static void test_attribute_refused_by_the_driver_does_not_fail_the_pods_del(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
 	struct vf_record r = {.dpdk = true, .was = {.spoofchk = -1, .trust = -1}};
@@ -343,7 +343,7 @@ int main(void)
 		cmocka_unit_test(test_unchanged_netdev_is_not_modified),
 		cmocka_unit_test(test_restore_fails_while_another_link_of_the_node_has_the_name),
 		cmocka_unit_test(test_removed_or_recreated_function_needs_no_restore),
-		cmocka_unit_test(test_refused_attribute_does_not_block_the_deletion),
+		cmocka_unit_test(test_attribute_refused_by_the_driver_does_not_fail_the_pods_del),
 		cmocka_unit_test(test_vf_with_unreadable_sysfs_is_not_reported_as_missing),
 		cmocka_unit_test(test_names_given_by_the_kernel_are_recognized),
 	};
