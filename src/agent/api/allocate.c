@@ -259,9 +259,9 @@ static char *network_of(const struct api_call *c, const char *ifname)
 	return found;
 }
 
-static const struct labels no_labels;
-
 /* --- namespace and interfaces --- */
+
+static const struct labels no_labels;
 
 static const struct labels *ns_annotations(const struct api_call *c)
 {
