@@ -310,7 +310,7 @@ def test_malformed_reviews_are_refused(cluster, replica, ns):
         (but(operation="EAT"), 400, "review.request.operation is 'EAT'"),
         (but(object=None), 400, "review.request.object is missing in a CREATE"),
         (but(kind={"group": "", "version": "v1", "kind": "Pod"}), 200, "correct the webhook's rules"),
-        (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the definitions"),
+        (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the CRDs"),
     ]
     for body, status, contains in rows:
         got, text = post_review(c, body)
