@@ -187,9 +187,9 @@ static char *hear(struct client *c, const char *until)
 }
 
 /*
- * Sends until a response arrives, and returns the part of it that could be read (the caller frees).
- * Returns "" if the connection ended instead, and NULL if no response arrived before everything was
- * sent or a write failed. The server does not read a refused body to its end: a client that
+ * Sends a request until the server responds. Returns the bytes of the response that were read; the
+ * caller frees them. Returns "" if the connection ended instead, and NULL if no response arrived
+ * before everything was sent or a write failed. The server does not read a refused body to its end: a client that
  * continues to send for more than one second, or sends more than 2 MB, after the refusal gets a
  * reset instead of the response.
  */

@@ -141,6 +141,10 @@ static void test_invalid_tuning_configuration_is_refused(void **state)
 		{"{'sysctl':{'net.a':'1','net/a':'2'}}",
 		 "duplicated sysctl keys are not allowed: conf.sysctl has 'net.a' and 'net/a', "
 		 "which are one sysctl, with different values"},
+		/* the same within args.cni, for a sysctl that conf.sysctl has as well */
+		{"{'sysctl':{'net.a':'1'},'args':{'cni':{'sysctl':{'net.a':'2','net/a':'3'}}}}",
+		 "duplicated sysctl keys are not allowed: conf.args.cni.sysctl has 'net.a' and "
+		 "'net/a', which are one sysctl, with different values"},
 		{"{'sysctl':{'net.a':1}}",
 		 "conf.sysctl.net.a is number, expected a string such as \"1\""},
 		{"{'args':{'cni':{'sysctl':{'vm.a':'1'}}}}",
