@@ -89,6 +89,10 @@ static void test_plugins_that_change_the_node_are_refused(void **state)
 		"delegates[0].plugins[0].type is 'multus'");
 	refused("{\"type\":\"x\",\"deep\":{\"er\":[{\"type\":\"multus\"}]}}",
 		"deep.er[0].type is 'multus'");
+	refused("{\"type\":\"x\",\"deep\":{\"type\":\"/etc/shadow\"}}",
+		"deep.type is '/etc/shadow', a path of the node");
+	refused("{\"type\":\"host-device\",\"kernelpath\":{\"binDir\":\"/x\"}}",
+		"kernelpath.binDir is given");
 	refused("{\"type\":\"../../tmp/x\"}", "expected a plugin's name");
 	refused("{\"type\":\"/tmp/x\"}", "expected a plugin's name");
 	refused("{\"type\":\".x\"}", "expected a plugin's name");

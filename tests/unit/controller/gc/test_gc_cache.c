@@ -2,6 +2,8 @@
 /* The parts of Nodes and SpiderEndpoints that garbage collection stores. */
 #include "testlib.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "controller/gc/gc_cache.h"
 #include "wire/json/json.h"
@@ -62,6 +64,34 @@ static void test_endpoint_fields_for_gc_are_read(void **state)
 	gc_cache_endpoint_done(&x);
 }
 
+/* The list cannot be written back whole, so Spiderpool's finalizer stays. */
+static void test_finalizer_beside_more_than_4_kib_of_others_stays(void **state)
+{
+	static const size_t lengths[] = {GC_FINALIZERS_MAX - 2, GC_FINALIZERS_MAX - 1,
+					 2 * GC_FINALIZERS_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+		auto_free char *name = xcalloc(1, lengths[i] + 1);
+		auto_free char *text = NULL;
+		auto_json struct json_doc *d = NULL;
+		struct gc_cache_endpoint x = {0};
+
+		memset(name, 'a', lengths[i]);
+		text = xasprintf(
+			"{\"metadata\":{\"finalizers\":[\"spiderpool.spidernet.io\",\"%s\"]}}",
+			name);
+		d = t_json(text);
+		gc_cache_read_endpoint(json_root(d), &x);
+		ASSERT_EQ_MSG(x.finalizer, i == 0, "lengths[%zu]", i);
+		if (x.finalizer)
+			assert_memory_equal(x.other_finalizers + lengths[i], "\0", 2);
+		else
+			assert_null(x.other_finalizers);
+		gc_cache_endpoint_done(&x);
+	}
+}
+
 static void test_malformed_endpoints_are_read_as_empty(void **state)
 {
 	static const char *const texts[] = {"{}", "{\"status\":7,\"metadata\":{\"finalizers\":{}}}",
@@ -85,6 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readiness_and_fencing_of_nodes_are_read),
 		cmocka_unit_test(test_endpoint_fields_for_gc_are_read),
+		cmocka_unit_test(test_finalizer_beside_more_than_4_kib_of_others_stays),
 		cmocka_unit_test(test_malformed_endpoints_are_read_as_empty),
 	};
 

@@ -2,9 +2,11 @@
 /* YAML converted to JSON, and YAML that is refused. */
 #include "testlib.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "wire/json/json.h"
 #include "wire/yaml/yaml.h"
 
@@ -199,6 +201,26 @@ static void test_too_deep_yaml_is_refused(void **state)
 	bad(deep, "1:31: nested deeper than 30 levels");
 }
 
+static void test_value_over_1_mib_is_refused_also_before_another_value(void **state)
+{
+	static const char *const ends[] = {"\"\n", "\"\nb: 1\n"};
+	enum { LENGTH = (1 << 20) + 1 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		auto_buf struct buf yaml, json;
+		struct err e = ERR_INIT;
+
+		buf_init(&yaml, 4 * LENGTH);
+		buf_init(&json, 4 * LENGTH);
+		buf_str(&yaml, "a: \"");
+		for (int k = 0; k < LENGTH; k++)
+			buf_char(&yaml, 'x');
+		buf_str(&yaml, ends[i]);
+		ASSERT_EQ_MSG(convert(yaml.p, yaml.len, &json, &e), -EFBIG, "ends[%zu]", i);
+	}
+}
+
 static void test_nul_byte_is_refused(void **state)
 {
 	struct err e = ERR_INIT;
@@ -224,6 +246,7 @@ int main(void)
 		cmocka_unit_test(test_unsupported_yaml_is_refused),
 		cmocka_unit_test(test_invalid_yaml_is_refused_with_its_position),
 		cmocka_unit_test(test_too_deep_yaml_is_refused),
+		cmocka_unit_test(test_value_over_1_mib_is_refused_also_before_another_value),
 		cmocka_unit_test(test_nul_byte_is_refused),
 	};
 
