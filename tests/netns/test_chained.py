@@ -85,7 +85,7 @@ def test_check_succeeds_with_sbr_after_the_coordinator(lab):
     lab.ok("CHECK", c, pod, ifname="eth0")
     for rule in own:
         ip(pod.ns, "route", "flush", "table", rule[3], "dev", "net1")
-    lab.fail("CHECK", c, pod, ifname="eth0", contains=["rail 'net1' (rail0)", "172.16.1.10", "no default route"])
+    lab.fail("CHECK", c, pod, ifname="eth0", contains=["rail 'net1' (rail0)", "172.16.1.10", "default route through 'net1'"])
 
 
 def test_check_finds_damaged_rules_of_sbr(lab):
