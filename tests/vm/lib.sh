@@ -101,6 +101,12 @@ pods_rxe() {
 	insmod /lib/rdma_rxe.ko
 }
 
+# Loads the patched IPoIB, which creates netdevs in the namespace of their RDMA device as Linux 6.17 does, instead of Debian's.
+pods_ipoib() {
+	rmmod ib_ipoib
+	insmod /lib/ib_ipoib.ko
+}
+
 hcas_off() {
 	rmmod fakeib
 	insmod /lib/modules/igb.ko

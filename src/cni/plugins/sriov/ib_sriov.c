@@ -433,6 +433,42 @@ static int take_guid(struct attach *a, struct rail *rail, int events, struct err
 	return r < 0 ? r : rdma_move_rename(now, rec->rdma, e);
 }
 
+/* Gives the VF's netdev in the pod its name and alias, and stores it as the attachment's link. */
+static int name_netdev_in_pod(struct attach *a, struct rail *rail, const struct link *l,
+			      struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct link_change c = {
+		.set = LINK_SET_NAME | LINK_SET_ALIAS,
+		.name = rail->ifname,
+		.alias = rail->vf->record.name,
+	};
+	int r;
+
+	link_set(b, l->index, l->name, &c);
+	r = nl_batch_commit(a->pod, b, e);
+	if (r < 0)
+		return r;
+	rail->master = *l;
+	rail->index = l->index;
+	return 1;
+}
+
+/* Since Linux 6.17 a move of the RDMA device creates the netdev in the namespace to which the RDMA
+ * device moves, before the kernel answers; earlier, in the node's namespace. Returns 1 if the
+ * netdev is in the pod, 0 if not. */
+static int find_netdev_in_pod(struct attach *a, struct rail *rail, struct err *e)
+{
+	auto_free struct link *list = NULL;
+	size_t n = 0;
+	int r = link_list(a->pod, &list, &n, e);
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		if (strcmp(list[i].device, rail->vf->place.pci.bdf) == 0)
+			return name_netdev_in_pod(a, rail, &list[i], e);
+	return r < 0 ? r : 0;
+}
+
 static int isolate(struct attach *a, struct rail *rail, int events, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -444,7 +480,9 @@ static int isolate(struct attach *a, struct rail *rail, int events, struct err *
 	if (r >= 0)
 		r = rdma_move(w, &a->call->root, rail->vf->record.rdma, a->netns,
 			      RDMA_MOVE_LIMIT_MS, e);
-	return r < 0 ? r : find_netdev_again(a, rail, events, e);
+	if (r >= 0)
+		r = find_netdev_in_pod(a, rail, e);
+	return r ? r : find_netdev_again(a, rail, events, e);
 }
 
 static int prepare_one(struct attach *a, struct rail *rail, struct err *e)
@@ -486,6 +524,9 @@ static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct
 		.alias = rec->name,
 	};
 
+	/* isolate() found the netdev in the pod. */
+	if (rail->index)
+		return;
 	/* Removes those alternative names of the netdev that a link of the pod or an interface
 	 * of this ADD has: links and alternative names share one set of names. A recreated
 	 * netdev has no alternative names. */
