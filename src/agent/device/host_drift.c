@@ -2,6 +2,7 @@
 #include "agent/device/host_drift.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,9 @@ int host_drift_read(struct span text, struct host_drift_state *ret)
 			buf_printf(&b, "%s%s %s: %.200s, expected %.200s", b.len ? "; " : "",
 				   json_get_text(step, "kind"), json_get_text(step, "subject"),
 				   json_get_text(step, "current"), json_get_text(step, "desired"));
-	if (n > SHOWN)
-		buf_printf(&b, "; and %zu more", n - SHOWN);
+	/* The report lists only the first steps, and counts all. */
+	if (s.steps > SHOWN)
+		buf_printf(&b, "; and %" PRId64 " more", s.steps - SHOWN);
 	if (!b.len)
 		buf_str(&b, "the host is in the state that host.conf requests");
 	str_copy(s.message, sizeof(s.message), b.p);

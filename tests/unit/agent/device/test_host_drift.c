@@ -57,6 +57,11 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	ASSERT_STR_EQ(s.reason, "RoundFailed");
 	ASSERT_EQ(s.steps, 2);
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
+	for (int i = 0; i < 98; i++)
+		add(&p, "ens3", NULL);
+	s = report_of(&p, &e);
+	ASSERT_EQ(s.steps, 100);
+	assert_non_null(strstr(s.message, "; and 97 more"));
 }
 
 /* If another program reverts each change, the delay between rounds doubles, up to the interval;
