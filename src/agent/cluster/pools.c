@@ -101,7 +101,7 @@ static char *file_text(const struct cluster *c)
 		return buf_take(&b);
 	log_error("failed to save pools, too many for one file: until the API server is "
 		  "available, a restarted agent has only the pools saved before, if any",
-		  LOG_I("pools", (int64_t)n));
+		  LOG_I("objects", (int64_t)n));
 	buf_done(&b);
 	return NULL;
 }

@@ -428,7 +428,7 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 	if (json_kind(v) != JSON_ARRAY)
 		return json_wants(v, place, "an array of range sets", e);
 	for (size_t i = 0; r == 0 && (set = json_walk_next(&w, NULL)); i++) {
-		if (c->n_sets == SETS_MAX)
+		if (c->n_sets >= SETS_MAX)
 			return bad(
 				e,
 				"%s: more than %d range sets in total (a pod gets one address of "
