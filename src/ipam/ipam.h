@@ -75,10 +75,6 @@ struct ip_request {
 	 * request's pools */
 	const struct ipaddr *want;
 	size_t n_want;
-	/* Addresses that a pod of this name had on another node (block/migration.h): allocated if
-	 * available, otherwise any other address. */
-	const struct ipaddr *had;
-	size_t n_had;
 };
 
 /* One address of one interface. */

@@ -230,32 +230,13 @@ static const struct pool *adopted_of(const struct select_facts *f, const struct 
 	return NULL;
 }
 
-static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
-				 const struct ip_request *a, const struct pool_list *l,
-				 struct ipaddr *ret)
-{
-	for (size_t k = 0; k < a->n_had; k++)
-		for (size_t i = 0; i < l->n; i++) {
-			const struct pool *p = l->v[i];
-
-			if (!is_to_be_had(f, c, p, &p->usable, &a->had[k]))
-				continue;
-			*ret = a->had[k];
-			return p;
-		}
-	return NULL;
-}
-
-/* Picks an address that the pod had before: one of a->had, or one in the records of the listed
- * pools. */
+/* Picks an address that the pod had before, according to the records of the listed pools. */
 static bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
 		       const struct pool_list *l)
 {
 	struct ipaddr ip;
-	const struct pool *p = had_by(c->f, c, a, l, &ip);
+	const struct pool *p = adopted_of(c->f, c, a, l, false, &ip);
 
-	if (!p)
-		p = adopted_of(c->f, c, a, l, false, &ip);
 	if (p)
 		choice_allocation(c, a, request, p, &ip);
 	return p != NULL;
@@ -281,8 +262,8 @@ static const struct pool *pool_keeping(const struct pool_list *l, const struct i
 	return p;
 }
 
-/* Returns whether a lease is retained for the owner's pod and interface, or is sticky and they
- * still use it. */
+/* Returns whether the lease has the owner's pod name and interface, and is retained, or sticky
+ * and still in use. */
 static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
 {
 	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
@@ -438,7 +419,10 @@ static int no_defaults(const struct select_facts *f, const struct ip_request *a,
 {
 	const char *family = a->no4 ? "IPv6 " : a->no6 ? "IPv4 " : "";
 	auto_buf struct buf out;
+	size_t n = 0;
 
+	for (size_t i = 0; i < f->pools->n; i++)
+		n += f->pools->v[i].family == 4 ? !a->no4 : !a->no6;
 	buf_init(&out, 400);
 	if (f->pools->n_out > 0)
 		buf_printf(&out, "; %zu cannot be used: %s", f->pools->n_out,
@@ -447,7 +431,7 @@ static int no_defaults(const struct select_facts *f, const struct ip_request *a,
 		e, ERR_CONF, -ENOENT,
 		"no IPPool available, no pool selection rules of any type are specified: name "
 		"pools for NIC %s, or set default: true in one of the %zu %spools%s",
-		a->owner.ifname, f->pools->n, family, out.len ? out.p : "");
+		a->owner.ifname, n, family, out.len ? out.p : "");
 }
 
 static int nothing_requested(const struct select_facts *f, const struct ip_request *a,
@@ -548,9 +532,7 @@ void decision_done(struct decision *d)
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)
 {
-	const struct pool *p = had_by(f, NULL, a, l, ret);
-
-	return p ? p : adopted_of(f, NULL, a, l, false, ret);
+	return adopted_of(f, NULL, a, l, false, ret);
 }
 
 const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,

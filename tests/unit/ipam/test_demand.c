@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/demand.h"
 #include "ipam_lab.h"
@@ -132,6 +133,20 @@ static void test_address_in_its_reuse_delay_counts_as_available(void **state)
 	ASSERT_EQ(need(b, 1, 1, NULL, NULL, text), 0);
 }
 
+/* Makes 10.0.2.10 of pool b the adopted address of the pod ns/web-0. */
+static void adopt(const struct ipam *i)
+{
+	struct pool *p = (struct pool *)pool_find(ipam_pools(i), "b");
+	const struct ip_range r = {t_ip("10.0.2.10"), t_ip("10.0.2.10")};
+
+	ip_set_add(&p->adopted_here, &r);
+	p->records = xcalloc(1, sizeof(*p->records));
+	p->n_records = 1;
+	p->records[0].ip = r.first;
+	p->records[0].pod = pool_record_key("ns/web-0");
+	p->records[0].uid = pool_record_key("uid-0");
+}
+
 /*
  * A pod that had an address of this node before needs no new address, even if another request has
  * reserved the pool's last address.
@@ -139,21 +154,23 @@ static void test_address_in_its_reuse_delay_counts_as_available(void **state)
 static void test_pod_with_a_former_address_needs_no_new_address(void **state)
 {
 	static const char *const b[] = {"b"};
-	struct ipaddr had = t_ip("10.0.2.10");
-	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"},
+	struct ip_request a = {.owner = {.container_id = "c",
+					 .ifname = "net1",
+					 .pod_namespace = "ns",
+					 .pod_name = "web-0",
+					 .pod_uid = "uid-0"},
 			       .pools4 = b,
-			       .n_pools4 = 1,
-			       .had = &had,
-			       .n_had = 1};
+			       .n_pools4 = 1};
 	struct needs reserved = {0}, got = {0};
 	struct ipam *i = il_open(&il_lab);
 
 	(void)state;
 	reserve(&reserved, "b", 1);
+	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 1);
+	needs_done(&got);
+	adopt(i);
 	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 0);
 	ASSERT_EQ(got.n, 0);
-	a.n_had = 0;
-	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 1);
 	needs_done(&reserved);
 	needs_done(&got);
 	ipam_close(i);

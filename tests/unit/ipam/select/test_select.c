@@ -607,29 +607,6 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 	assert_pick(&a, "10.0.0.6");
 }
 
-/* A pod gets an address that a pod of its name had on another node if the address is in a block
- * of this node. */
-static void test_migrated_address_is_selected_for_its_pod_name(void **state)
-{
-	struct ipaddr had[] = {t_ip("10.0.0.5"), t_ip("fd00::1"), t_ip("10.0.0.3")};
-	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
-	struct decision d;
-
-	(void)state;
-	shared_pool();
-	a.had = had;
-	a.n_had = 3;
-	assert_pick(&a, "10.0.0.3"); /* .5 is not in this node's blocks */
-	two[0] = two[1] = a;
-	two[1].owner.ifname = "net2";
-	d = decide(two, 2);
-	il_assert_ip(&d.picks[0].address.ip, "10.0.0.3");
-	il_assert_ip(&d.picks[1].address.ip, "10.0.0.1");
-	decision_done(&d);
-	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
-	assert_pick(&a, "10.0.0.1");
-}
-
 static void test_retained_address_in_a_block_of_another_node_is_not_released(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
@@ -721,7 +698,6 @@ int main(void)
 		CASE(test_full_shared_pool_lists_its_users),
 		CASE(test_requested_address_of_a_shared_pool_must_be_in_a_local_block),
 		CASE(test_adopted_address_is_selected_for_its_owner_only),
-		CASE(test_migrated_address_is_selected_for_its_pod_name),
 		CASE(test_retained_address_in_a_block_of_another_node_is_not_released),
 		CASE(test_interface_requested_twice_is_refused),
 		CASE(test_addresses_are_selected_for_all_rails_or_for_no_rail),
