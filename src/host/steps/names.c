@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/steps/steps.h"
+#include "kern/pci/pci.h"
 
 /* Kind names: names of interfaces by PCI address, each in a .link file, which udev applies when the
  * device appears. */
@@ -15,18 +16,6 @@ struct found {
 	struct host_file *files;
 	size_t n;
 };
-
-static bool is_bdf(const char *s)
-{
-	static const char form[] = "xxxx:xx:xx.x";
-
-	if (strlen(s) != sizeof(form) - 1)
-		return false;
-	for (size_t i = 0; form[i]; i++)
-		if (form[i] == 'x' ? !strchr("0123456789abcdef", s[i]) : s[i] != form[i])
-			return false;
-	return true;
-}
 
 static int check(void *want, struct err *e)
 {
@@ -40,7 +29,7 @@ static int check(void *want, struct err *e)
 				e, ERR_CONF, -EINVAL,
 				"invalid interface name '%s': expected 1 to 15 bytes without '/', ':' or whitespace",
 				one->key);
-		if (!is_bdf(one->value))
+		if (!pci_bdf_ok(one->value))
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
 				"%s: '%s' is not a PCI address in lower case, for instance 0000:3b:00.0",
