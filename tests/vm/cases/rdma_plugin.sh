@@ -121,6 +121,7 @@ valid='{"cniVersion": "1.1.0", "name": "net", "type": "rdma", "deviceID": "'"$vf
 printf '%s' "${valid}[{\"containerID\": \"vm-pod-0123456789ab\", \"ifname\": \"net1\"}]}" |
 	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/rdma
 same "RDMA devices of the pod" "$(where pod)" "$dev"
+ip netns exec pod rdma dev set "$dev" name inside
 printf '%s' "${valid}[]}" | env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/rdma
 is_over
 

@@ -183,8 +183,8 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 }
 
 /* Fills *s without a state file: from the configuration, prevResult and the pod. Returns false
- * if no device is found, if RDMA's namespace mode is shared, or if the pod's namespace is not
- * available. */
+ * if no device is found, if RDMA's namespace mode is shared or unknown, or if the pod's
+ * namespace is not available. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -291,6 +291,8 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	auto_fd int netns = rdma_restore_netns(s);
 	int r = rdma_restore(root, netns, s, e);
 
+	/* The restore may have renamed the device. */
+	rdma_restore_name(root, s);
 	if (r >= 0 && !rdma_restore_is(s)) {
 		log_warn(
 			"an RDMA device of a deleted pod is not back on the node, keeping its state",
