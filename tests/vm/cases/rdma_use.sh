@@ -30,8 +30,11 @@ has_handles() {
 
 leave() {
 	kill "$server" "$client" 2>/dev/null || true
+	# $server is the shell that started ib_write_bw.
+	echo 1 >"$group/cri-containerd-c.scope/cgroup.kill"
 	wait
-	rmdir "$group/cri-containerd-c.scope" "$group" "$slice" "${slice%/*}"
+	until_true rmdir "$group/cri-containerd-c.scope"
+	rmdir "$group" "$slice" "${slice%/*}"
 	umount /sys/fs/cgroup
 	rdma link delete rxe0
 	ip link delete rail0
