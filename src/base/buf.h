@@ -82,7 +82,7 @@ bool str_list_has(char *const *v, size_t n, const char *s);
 /* for qsort() and bsearch() of a list of strings (char *) */
 int str_order(const void *a, const void *b);
 
-/* Like strlcpy(): returns false if s does not fit and was truncated. */
+/* Like strlcpy(), but returns whether s fits; false: dst has the truncated copy. */
 bool str_copy(char *dst, size_t size, const char *s);
 
 #endif

@@ -116,7 +116,8 @@ void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
 /* Returns the absolute form of a path from the command line; a relative path starts at the
- * working directory. Returns NULL for NULL; the caller frees the result. */
+ * working directory, and stays relative only if getcwd() fails. Returns NULL for NULL; the
+ * caller frees the result. */
 char *path_absolute(const char *path);
 
 /* Writes all bytes: repeats write(2) after EINTR and short writes. */

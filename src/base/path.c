@@ -99,7 +99,7 @@ void path_temp_name(const char *base, char *ret)
 {
 	uint32_t n = (uint32_t)getpid();
 
-	/* a long name is truncated at its end: only the random part must be unique */
+	/* n alone makes the name unique, so snprintf() may truncate a long `base` at its end */
 	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) < 0)
 		n += (uint32_t)(uintptr_t)&n;
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);

@@ -90,7 +90,8 @@ void migration_refuse_patch(const struct migration_place *p, struct buf *b);
 
 enum migration_step {
 	MIGRATION_HERE, /* this node may use the address */
-	/* no pool in use has the address, or another pod uses it: the pod gets another address */
+	/* no pool in use has the address, or its node refused to release it: the pod gets
+	 * another address */
 	MIGRATION_NEVER,
 	MIGRATION_READ, /* carry out op, which reads the block; then call again with `rescanned` */
 	MIGRATION_OP,	/* carry out op; then call again without `rescanned` */

@@ -412,7 +412,8 @@ static void requested(struct block_view *v, const char *block, int64_t now_ms)
 		}
 }
 
-/* Regardless of the answer, the leftover entry is not returned again before the next list. */
+/* After a return that succeeded, was refused or found no block, the leftover entry is not
+ * returned again before the next list. */
 static void drop_leftover(struct block_view *v, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < v->n_leftovers; i++)

@@ -22,8 +22,9 @@ enum block_op_kind {
 	/* POST of a new object: name, pool, net, this node, token; the entries of ips are `to` */
 	OP_CREATE,
 	OP_TAKE_OVER, /* sets node and claim of an orphan, if the version matches */
-	/* for a block of an earlier log of this node: sets its claim, and the entries of ips to
-	 * `to`, if the version matches */
+	/* for a block whose object names this node but which is not in the log or has the UID of
+	 * an earlier Node object: sets node, nodeUID and claim, and the entries of ips to `to`,
+	 * if the version matches */
 	OP_ADOPT,
 	OP_DELETE, /* deletes the object, if uid and version match */
 	/* sets node, nodeUID and claim to "-" (no owner), and the entries of ips to `to`, if the
@@ -38,7 +39,9 @@ enum block_op_kind {
 	 * an older version fail then */
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
-	OP_RETURN, /* changes the entry of ip like OP_RECLAIM; for a borrowed address */
+	/* changes the entry of ip like OP_RECLAIM; sent by the node that the entry names as the
+	 * borrower, or by the controller for an obsolete entry */
+	OP_RETURN,
 	/* sets requested["<this node>@*"] to count; if ip is given, "<this node>@ip" instead */
 	OP_REQUEST,
 	/* sets the entries of ips (addresses of local pods) to `to`, if the version matches */

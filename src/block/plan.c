@@ -271,7 +271,7 @@ static void plan_requested(struct planner *p, const struct block_borrowed *l,
 }
 
 /* Asserts an address that a local pod has and that the object does not show as borrowed by this
- * node. */
+ * node. Plans nothing if another node borrows it (plan_is_anothers()). */
 static void assert_borrowed(struct planner *p, const struct block_borrowed *l,
 			    const struct block_object *o, const struct block_entry *x)
 {

@@ -469,8 +469,8 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	return ret;
 }
 
-/* Returns the number of addresses to request from the peer, at most `left`: the free capacity
- * that it reports or, if it reports none, an n-th part of `want`. */
+/* Returns the number of addresses to request from the peer, at most `left`: the result of hope()
+ * if is_sure(), otherwise an n-th part of `want`. */
 static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;

@@ -153,7 +153,8 @@ struct block_object *block_object_find(const struct block_table *t, const char *
 
 /* --- changes of claims, borrowed addresses and objects --- */
 
-/* Inserts a zeroed element at a position and returns its address. */
+/* Makes room for an element at a position and returns its address; the caller sets all its
+ * members. */
 #define INSERT(list, n, at)                                                                        \
 	(VEC_PUSH(list, n) = (__typeof__(*(list))){0},                                             \
 	 memmove(&(list)[(at) + 1], &(list)[at], ((n)-1 - (at)) * sizeof(*(list))), &(list)[at])

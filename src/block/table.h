@@ -16,7 +16,8 @@ enum { BLOCK_TOKEN_MAX = 32 };
  * An entry of an object's `released`: "*" any node may borrow the address; "@node" reserved for
  * that node, for the pod that it was released for (migration.h); "@node*" reserved for that node,
  * for any pod; "@-" retained for a pod name (release.h); "node/token" borrowed by that node; "?"
- * released, and it is unknown which node has it (the object was lost and recreated).
+ * released, and it is unknown which node has it (the object was lost and recreated, or etcd was
+ * restored).
  */
 struct block_entry {
 	struct ipaddr ip;
@@ -137,7 +138,8 @@ struct block_view {
 	bool stale;	      /* a claim or borrowing failed since the last list */
 	unsigned int misses;  /* claims and borrowings that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
-	size_t requested;     /* number of requests to peers; 0 again after a minute without any */
+	/* number of requests to peers; the first one after a minute without any sets it to 1 */
+	size_t requested;
 	/* lists since the first of these requests; 0 after a borrowing succeeded */
 	unsigned int rounds;
 };
@@ -240,8 +242,8 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 void block_lookup_drop(struct block_table *t, const char *block);
 enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of a lookup */
 /* Returns whether this node cannot get the address now: another node has it, it is reserved for
- * another node, or its user is unknown. Writes the reason to w (may be NULL): "node 'b' has the
- * address". */
+ * another node or retained for a pod name, or its user is unknown. Writes the reason to w (may
+ * be NULL): "node 'b' has the address". */
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
 		      struct buf *w);
 

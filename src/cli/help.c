@@ -79,10 +79,11 @@ static void help_about(const char *about, struct buf *b)
 }
 
 const char help_plugin_text[] =
-	"A container runtime calls this, with CNI_COMMAND and the other CNI_* variables set; it "
-	"takes no arguments. The network configuration comes on standard input, the result or the "
-	"error object goes to standard output. Standard error has warnings and errors; UNIRAIL_LOG "
-	"in the environment sets another lowest level: debug, info, warn or error.";
+	"A container runtime (or, if this is an IPAM plugin, a CNI plugin) calls this with "
+	"CNI_COMMAND and the other CNI_* variables set; it takes no arguments. The network "
+	"configuration comes on standard input, the result or the error object goes to standard "
+	"output. Standard error has warnings and errors; UNIRAIL_LOG in the environment sets "
+	"another lowest level: debug, info, warn or error.";
 
 static void reference_section(struct buf *b, const char *title)
 {

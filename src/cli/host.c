@@ -284,8 +284,8 @@ static int run_show(struct call *c, struct err *e)
 
 /*
  * Adds a note to the plan for each subject that no section requires any more, but of which the
- * journal still has active steps. If the journal cannot be read, the plan has a note about that
- * instead. open: the journal is open.
+ * journal still has active steps; host_plan_unwanted() has the exceptions. If the journal cannot be
+ * read, the plan has a note about that instead. open: the journal is open.
  */
 static void remark_unwanted(struct call *c, bool open)
 {

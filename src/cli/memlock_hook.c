@@ -61,7 +61,7 @@ int memlock_hook_main(int argc, char **argv)
 	if (nri_memlock_parse(argv[1 + n], &bytes, &e) < 0 || !bytes) {
 		fprintf(stderr,
 			"unirail memlock-hook: '%.32s' is not a limit: expected unlimited or a "
-			"number of bytes\n",
+			"number of bytes of at least 65536\n",
 			argv[1 + n]);
 		return 2;
 	}
@@ -70,10 +70,8 @@ int memlock_hook_main(int argc, char **argv)
 		return 1;
 	}
 	limit.rlim_cur = limit.rlim_max = bytes == NRI_UNLIMITED ? RLIM_INFINITY : bytes;
-	/*
-	 * Returns success: if a hook fails, the container does not start, which is worse than a low
-	 * limit. `unirail doctor` reports the low limit.
-	 */
+	/* If prlimit() fails, the hook still exits with 0: if a hook fails, the container does
+	 * not start, which is worse than a low limit. `unirail doctor` reports the low limit. */
 	if (prlimit((pid_t)pid, RLIMIT_MEMLOCK, &limit, NULL) < 0) {
 		err_sys(&e, -errno, "set the limit of locked memory of process %d", (int)pid);
 		fprintf(stderr, "unirail memlock-hook: %s\n", e.text);

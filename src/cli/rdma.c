@@ -606,7 +606,7 @@ int rdma_main(int argc, char **argv)
 	return r;
 }
 
-/* --- the commands list and mode --- */
+/* --- output of the command `list` --- */
 
 static const char *link_of(const struct rdma_dev *d, const struct rdma_port *p)
 {

@@ -238,7 +238,8 @@ static int check_lease(const struct controller_conf *c, struct err *e)
 			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
 }
 
-/* Refuses incomplete certificate settings, and a URL that the API server does not accept. */
+/* Refuses incomplete certificate settings, and a webhook-url that does not begin with https://
+ * or has a path. */
 static int check_webhooks(const struct controller_conf *c, struct err *e)
 {
 	if (!c->webhook_cert != !c->webhook_key)

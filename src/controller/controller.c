@@ -438,9 +438,10 @@ static void metrics_coordinators(void *part, struct buf *b)
 
 	coordinators_counts(part, &written, &failed);
 	sample_counter(b, "unirail_coordinator_writes_total", written,
-		       "Writes of a SpiderCoordinator's status.");
+		       "Writes of a SpiderCoordinator's status or finalizers.");
 	sample_counter(b, "unirail_coordinator_write_failures_total", failed,
-		       "Failed writes of a SpiderCoordinator's status, each of which is retried.");
+		       "Failed writes of a SpiderCoordinator's status or finalizers, each of "
+		       "which is retried.");
 }
 
 /* --- default objects --- */

@@ -13,8 +13,8 @@ enum { NETWORK_CLASS = 0x02 };
 
 /* --- netdevs --- */
 
-/* Reads an attribute; "" if it is missing or cannot be read in the device's current state
- * (EINVAL). */
+/* Reads an attribute; "" if it is missing or cannot be read, for example in the device's current
+ * state (EINVAL). */
 static void inventory_line(const struct root *r, char *ret, size_t size, const char *path)
 {
 	if (file_read_line(r, path, ret, size, NULL) < 0)
@@ -232,8 +232,8 @@ bool inventory_is_in_other_netns(const struct inventory_function *f)
 
 enum { PATH_SIZE = 192 };
 
-/* Returns whether the last half of the GID is zero: the entry is unused, or (InfiniBand) the port
- * has no GUID. */
+/* Returns whether the last half of the GID is zero: the entry is unused, or (InfiniBand) the
+ * port has no GUID. Also true for a GID that could not be read. */
 static bool is_unused(const char *gid)
 {
 	static const char none[] = "0000:0000:0000:0000";

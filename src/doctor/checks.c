@@ -674,8 +674,7 @@ static void cannot_open(struct doctor *d, int r, const struct err *e)
 			    e->text);
 }
 
-/* Checks the pools' files without opening the store: ipam_open() would create the state directory.
- */
+/* Checks the pools' files without the store, which is opened only if the state directory exists. */
 static void check_pool_files(struct doctor *d, bool report_errors)
 {
 	auto_free char *user = doctor_local_pools_conf(d);

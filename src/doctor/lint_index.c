@@ -16,7 +16,7 @@ struct maker {
 	const struct object *o;
 };
 
-/* Index entry of a pool or a subnet, found by its CIDR. */
+/* A pool or a subnet with its CIDR, in the list that index_ranges() sorts. */
 struct range {
 	struct ipnet net;
 	const struct object *o;

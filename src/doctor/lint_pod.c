@@ -116,8 +116,8 @@ static const struct json *namespace_of(const struct lint *l, const char *ns)
 	return o ? o->v : NULL;
 }
 
-/* Returns 1 and sets *text, which the caller frees, to the annotation that the injection writes; 0:
- * no injection. */
+/* Returns 1 and sets *text, which the caller frees, to the networks annotation that the
+ * injection writes; 0: the injection writes none; negative: the injection refuses the pod. */
 static int inject_networks(const struct lint *l, const char *ns, const struct json *pod,
 			   char **text, struct err *e)
 {
@@ -141,7 +141,8 @@ static int inject_networks(const struct lint *l, const char *ns, const struct js
 }
 
 /* Sets *injected if the injection writes the networks annotation. The injection then also adds
- * requests for the resources of these networks to the containers. */
+ * the resources of these networks, unless a container has them already, to the limits of the
+ * first container. */
 static int read_networks(const struct lint *l, const char *ns, const struct json *pod,
 			 struct lint_network **ret, size_t *n, bool *injected, struct err *e)
 {

@@ -41,8 +41,8 @@ void objects_sort(struct objects *l);
 /* Binary search in a sorted list; ns "" for cluster-wide kinds. NULL: there is none. */
 const struct object *objects_find(const struct objects *l, const char *kind, const char *ns,
 				  const char *name);
-/* Returns the first object of one kind, and sets *n to the number of objects of this kind, which
- * follow each other. */
+/* Returns the first object of one kind in a sorted list (NULL: there is none), and sets *n to
+ * the number of objects of this kind, which follow each other. */
 const struct object *objects_kind(const struct objects *l, const char *kind, size_t *n);
 void objects_done(struct objects *l);
 #define auto_objects __attribute__((cleanup(objects_done)))

@@ -299,7 +299,7 @@ static bool dir_has(const struct root *r, const char *dir, const char *text)
 /*
  * For links that it configures, networkd removes routing rules and routes that are not in its
  * files, whenever networkd starts or the carrier returns. networkd.conf can turn this off (systemd
- * 248 or later). Reports only the first rail that networkd configures.
+ * 249 or later). Reports only the first rail that networkd configures.
  */
 void doctor_rail_networkd(struct doctor *d)
 {

@@ -5,17 +5,16 @@
 /*
  * Removes secrets from files of a snapshot: the value of each key whose name suggests a secret
  * (token, password, secret, credential, private, auth, certificate ...), and each value that looks
- * like a PEM block, a JWT or a URL with a password, becomes "(left out)".
+ * like a PEM block, a JWT or a URL with a password, becomes "(left out)". Booleans of JSON are
+ * retained.
  */
 
 #include "base/buf.h"
 
 #define REDACTED "(left out)"
 
-/*
- * Prints a JSON document without its secrets. -EINVAL: it is not valid JSON, and nothing is
- * written.
- */
+/* Prints a JSON document without its secrets. -EINVAL: it is not valid JSON or larger than 1
+ * MiB, and nothing is written. */
 int redact_json(struct span text, struct buf *b);
 /*
  * Prints a text of lines "key = value" or "key: value", also within "name: {key: value}", without

@@ -243,8 +243,8 @@ static bool has_ipc_lock(const struct json *container)
 	return json_bool(json_get(json_get(container, "securityContext"), "privileged"));
 }
 
-/* Returns whether the container's processes do not run as root, so that the capability IPC_LOCK
- * has no effect for them. */
+/* Returns whether the manifest makes the container's processes run as another user than root, so
+ * that the capability IPC_LOCK has no effect for them. */
 static bool is_user(const struct json *pod, const struct json *container)
 {
 	const struct json *own = json_get(container, "securityContext");

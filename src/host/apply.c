@@ -243,7 +243,8 @@ static bool same_values(const char *a, const char *b)
 }
 
 /* Compares only files of /proc/sys. For a file of /sys, which may print a value in another form
- * than the written one, returns 1, so that the undo is carried out. */
+ * than the written one, and for a file that cannot be read, returns 1, so that the undo is
+ * carried out. */
 static int attr_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *value = host_op_get(op, "value");

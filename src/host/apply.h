@@ -14,7 +14,8 @@ struct host_select {
 };
 bool host_selected(const struct host_select *s, const char *kind);
 
-/* Observes the host and decides on the steps, for each kind that has a section. Changes nothing. */
+/* Observes the host and decides on the steps, for each selected kind that has a section. Changes
+ * nothing. */
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*

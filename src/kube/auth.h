@@ -35,8 +35,9 @@ struct tls_conf *kube_auth_tls(const struct kube_auth *a);
  * generation should be replaced. */
 unsigned int kube_auth_generation(const struct kube_auth *a);
 
-/* Reports that the server refused the credentials. Returns whether a retry after
- * kube_auth_refresh() can help: the credentials come from a file or a program. */
+/* Reports that the server refused the credentials, or that a TLS certificate was rejected.
+ * Returns whether a retry after kube_auth_refresh() can help: the credentials come from a file
+ * or a program. */
 bool kube_auth_rejected(struct kube_auth *a);
 
 /* --- parts of auth.c, exposed for tests --- */

@@ -15,7 +15,7 @@
 #include "kube/listwatch.h"
 #include "wire/http/https.h"
 
-/* Shared by client.c and listwatch.c. */
+/* State of client.c. */
 
 struct kube_conn {
 	struct kube *k;

@@ -299,7 +299,7 @@ class Kubelets(threading.Thread):
                 want.remove(p["spec"]["nodeName"])
                 ready += is_ready(p)
             elif p["spec"]["nodeName"] not in want or kind == "daemonsets":
-                self.end(p)  # the pod's node is no longer selected, or the DaemonSet's template has changed
+                self.end(p)  # the node is no longer selected or already has a current pod, or the DaemonSet has changed
         for node in want:
             spec = {"nodeName": node, "containers": [{"name": c["name"], "image": c["image"], "args": c.get("args", [])}
                                                      for c in template["spec"]["containers"]],

@@ -23,7 +23,8 @@ def condition(cluster):
 
 @pytest.fixture
 def work(cluster, ns):
-    """A namespace created before the controller starts: the controller adds a new namespace to the match condition only after a minute."""
+    """A namespace created before the controller starts: the controller adds a new namespace to the match condition with a delay of up to
+    a minute."""
     return cluster.namespace(f"{ns}-work")
 
 

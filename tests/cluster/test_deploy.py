@@ -72,8 +72,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
         for pod in pods[agent]:
             agent.release(pod)
             nodes.remove_pod(pod)
-    # For a pod that is not in its cache the agent sends a GET; this pod does not exist. After the release of the last address no block has
-    # an owner.
+    # For a pod that is not in its cache the agent sends a GET; this pod does not exist.
     deleted = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
     assert one.plan(deleted, "rail1")[0] == 500
 

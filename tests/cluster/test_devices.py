@@ -83,7 +83,7 @@ def test_container_with_rdma_devices_gets_limit_and_variables(whole, ns):
     assert env["UCX_NET_DEVICES"] == "mine"
 
 
-def test_container_without_root_gets_limit_and_variables(whole, ns):
+def test_container_without_root_gets_the_memlock_limit(whole, ns):
     p = pod(whole, ns, "user", True, runAsUser=1000)
     assert "Uid:\t1000\t" in whole.exec(p, "cat", "/proc/1/status")
     assert limit(whole, p) == [MEMLOCK, MEMLOCK]

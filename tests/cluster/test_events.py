@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events as `kubectl describe` shows them."""
+"""Events that tests/cluster/client.c sends, as the API server stores them and `kubectl get events` prints them."""
 import subprocess
 
 import cluster as clusters

@@ -143,8 +143,8 @@ static int wait_for_change(struct api_call *c)
 	return API_PENDING;
 }
 
-/* Makes the call wait until any pool changes. The call reports no demand for addresses
- * meanwhile. */
+/* Adds the call to the pending calls without a demand for addresses: a change of any pool
+ * retries the call. */
 static int wait_for_any(struct api_call *c)
 {
 	needs_done(&c->needs);

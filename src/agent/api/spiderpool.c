@@ -239,8 +239,9 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* Writes the settings of the SpiderCoordinator object; if it does not exist, those of the file
- * ipam_api_conf.settings. Pod and service CIDRs that the object lacks are taken from that file. */
+/* Writes the settings of the SpiderCoordinator object; if it does not exist, those of section *
+ * [coordinator] of the settings file. Pod and service CIDRs that the object lacks are taken from
+ * * that section. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {

@@ -432,11 +432,11 @@ static void say_missing(struct adoption *f, const char *pods)
 {
 	if (!log_once(&f->logged, pods))
 		return;
-	log_warn(
-		"blocks that this node had before its block log was lost stay unused: addresses of "
-		"these pods are unknown (no network-status or SpiderEndpoint), reported by another "
-		"pod too, or named only by an annotation; delete the pods, or wait until they end",
-		LOG_S("pods", pods));
+	log_warn("blocks that this node had before its block log was lost stay unused: addresses "
+		 "of these pods are unknown (no network-status or SpiderEndpoint), reported by "
+		 "another pod too, or named only by an annotation or a CNI result cache file; "
+		 "delete the pods, or wait until they end",
+		 LOG_S("pods", pods));
 }
 
 static void say_cache(struct adoption *f, const char *error)

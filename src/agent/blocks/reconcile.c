@@ -16,7 +16,7 @@
 #include "spec/annotations.h"
 
 enum {
-	REQUIRED_MS = 200, /* interval of reconciles while requests of pods are pending */
+	REQUIRED_MS = 200, /* reconcile interval while pods wait or the watch is disconnected */
 	TICK_MS = 5000,
 	LOST_MS = 200, /* backoff after a request without a response */
 	LOST_MOST_MS = 15000,

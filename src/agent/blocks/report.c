@@ -202,8 +202,9 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 }
 
 /* Returns whether the lookup of the pod that has a refused address has ended, or cannot start
- * because OWNERS_MAX addresses are looked up. Otherwise starts the lookup, unless it is in
- * flight. The end of the lookup calls blocks_notify(). */
+ * because b->owners has OWNERS_MAX entries (lookups in flight, and those that ended less than
+ * OWNER_MS ago). Otherwise starts the lookup, unless it is in flight. The end of the lookup
+ * calls blocks_notify(). */
 static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};

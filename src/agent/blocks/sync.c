@@ -119,7 +119,8 @@ void blocks_etcd_restored(struct blocks *b)
 	freeze(b, true);
 }
 
-/* Drops all objects: the watch delivers the restored ones. */
+/* Drops all objects. The next list of the informer reports those that the restore changed; the
+ * plan reads the others (block_table.synced). */
 static void etcd_restored(void *arg)
 {
 	struct blocks *b = arg;
@@ -312,7 +313,8 @@ bool blocks_is_frozen(struct blocks *b)
 	return unseen || blocks_now(b) < b->frozen_until;
 }
 
-/* A relist: the watch delivers all blocks of this node again; peers' blocks are read again. */
+/* After a relist, which has reported the changes of this node's blocks: drops peers' blocks, so
+ * that they are read again. */
 static void relisted(void *arg)
 {
 	struct blocks *b = arg;

@@ -578,7 +578,6 @@ void cluster_fetch_cancel(struct cluster_fetch *f)
 	fetch_free(f);
 }
 
-/* --- cancelling all reads of pods --- */
 static void cluster_fetch_drop_all(struct cluster *c)
 {
 	while (c->fetches)

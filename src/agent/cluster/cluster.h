@@ -12,8 +12,8 @@
  * The pools last seen are also in a file (`pools.json` in the state directory, version 1), so that
  * an agent restarted while the API server is unavailable continues to allocate addresses.
  *
- * If a kind cannot be watched, one log line has the cause and the remedy (kube/cache.h). The watch
- * is retried after at most 45 s.
+ * If a kind cannot be watched, one log line has the cause, and the remedy if the permission or the
+ * CRD is missing (kube/cache.h). The watch is retried after at most 45 s.
  */
 
 #include "spec/coordinator_settings.h"

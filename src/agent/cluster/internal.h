@@ -20,8 +20,9 @@ struct cluster {
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
 	struct loop_alarm rebuild, save;
-	bool addresses_changed;	       /* since the last rebuild */
-	char *pools_path, *pools_text; /* path and intended content of pools.json */
+	bool addresses_changed; /* since the last rebuild */
+	/* path of pools.json, and the content last written to it by this agent */
+	char *pools_path, *pools_text;
 	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */
 	char *node_uid;
 	struct labels node_labels; /* from pools.json, used until the watch delivers the Node */

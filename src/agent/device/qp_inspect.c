@@ -140,7 +140,8 @@ static void set_reason(struct qp_target *t, enum qp_state state, const char *tex
 	str_copy(t->reason, sizeof(t->reason), text);
 }
 
-/* Returns whether the container has visible devices and none of their ports is active. */
+/* Returns whether the container has visible devices, all of them have ports, and no port is
+ * active. */
 static bool ports_are_down(const struct inspection *l, const struct qp_target *t,
 			   const char **device, const char **state)
 {
@@ -258,15 +259,15 @@ static void judge(const struct inspection *l, struct qp_target *t, const struct 
 	if (is_hidden && c->has_usage && c->usage.handles && c->usage.objects)
 		t->state = QP_PRESENT;
 	else if (is_hidden && !c->has_usage)
-		set_reason(
-			t, QP_UNKNOWN,
-			is_visible_here
-				? "queue pairs belong to processes that the agent does not see: "
-				  "set hostPID: true in the agent's pod, or enable the cgroup "
-				  "controller rdma"
-				: "RDMA devices are in network namespaces of pods (exclusive "
-				  "mode), and the cgroup controller rdma is missing: enable it in "
-				  "the kernel");
+		set_reason(t, QP_UNKNOWN,
+			   is_visible_here
+				   ? "queue pairs belong to processes that the agent does not see: "
+				     "set hostPID: true in the agent's pod, or enable the cgroup "
+				     "controller rdma"
+				   : "RDMA devices are in network namespaces of pods (exclusive "
+				     "mode), and the container's control group does not show their "
+				     "use: enable the cgroup controller rdma in the kernel, and "
+				     "mount the host's /sys/fs/cgroup into the agent's pod");
 	else
 		explain(l, t, c);
 }

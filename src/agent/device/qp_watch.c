@@ -53,7 +53,7 @@ struct qp_watch {
 	struct loop_alarm timer;
 	struct grpc_async *list_call;
 	struct kube_call *call;
-	char *ns, *pod; /* the Pod object requested by `call`; NULL: none */
+	char *ns, *pod; /* the Pod object that the last `call` requested; NULL: none yet */
 	struct child *child;
 	size_t *due; /* indexes in v of the containers that `child` inspects */
 	size_t n_due;

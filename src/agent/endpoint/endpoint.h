@@ -41,9 +41,9 @@ void endpoints_required_done(struct endpoints_required *w);
 const struct endpoint *endpoints_required_find(const struct endpoints_required *w, const char *ns,
 					       const char *name);
 
-/* Returns the status as JSON with sorted keys, which can be compared with endpoint_status_of(). The
- * keys ownerController* name the pod's controller (for a ReplicaSet, its Deployment), or the
- * pod. */
+/* Returns the status as JSON with sorted keys, which can be compared with endpoint_status_of();
+ * "" if p->ips is not valid JSON or the status exceeds ENDPOINT_MAX. The keys ownerController*
+ * name the pod's controller (for a ReplicaSet, its Deployment), or the pod. */
 char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, const char *node);
 struct json;
 /* Returns the object's status in the same form; "" if it has none. */

@@ -96,9 +96,9 @@ static void suspect(struct gc *g, const struct lease *l)
 	s->seen = true;
 }
 
-/* Removes suspects that the scan did not find: their containers run, or have no lease any more.
- * Removes duplicates as well: a container whose leases are not adjacent was added more than
- * once. */
+/* Removes suspects that the scan did not find: the container's pod is not deleted after all, its
+ * network namespace exists, or it has no lease any more. Removes duplicates as well: a container
+ * whose leases are not adjacent was added more than once. */
 static void clear(struct gc *g)
 {
 	size_t n_left = 0;

@@ -23,7 +23,7 @@ struct owner {
 	bool seen;	     /* the current scan has found it */
 	/* the reason why all its addresses are released; NULL: see `elsewhere` */
 	const char *cause;
-	/* valid if `elsewhere`: the addresses that the name has on other nodes */
+	/* valid if `elsewhere`: the addresses that the name has on another node */
 	struct migration_place place;
 	bool elsewhere;
 };
@@ -90,8 +90,8 @@ static void record(struct retained *k, const struct lease *l)
 	h->seen = true;
 }
 
-/* If both entries have the same name, merges `h` into `was` and returns true. One scan adds an
- * entry for each lease of a name. */
+/* If both entries have the same name, merges `h` into `was` and returns true. A scan adds an
+ * entry for each lease of a name that the list did not have before. */
 static bool is_same(struct owner *was, const struct owner *h)
 {
 	if (by_name(was, h) != 0)

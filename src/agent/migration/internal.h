@@ -61,8 +61,8 @@ static inline int64_t migration_now(const struct migration *h)
 	return loop_now_ms(kube_loop(h->conf.kube));
 }
 
-/* Updates the list of exported addresses: those that the SpiderIPBlock objects in t show as
- * released to a certain node. */
+/* Updates the list of exported addresses: those with an entry "@node" in the SpiderIPBlock
+ * objects of t. The list also has those with an entry "@-", which migration_reclaim() ignores. */
 void migration_scan(struct migration *h, const struct block_table *t);
 
 #endif

@@ -407,8 +407,8 @@ static void on_place(void *arg, int status, const struct json *object, const str
 		loop_alarm_set(&c->timer, backoff_next(&c->backoff));
 		return;
 	}
-	/* If the endpoint is missing or has no addresses, because the pod was deleted meanwhile,
-	 * the addresses of the previous read are used. */
+	/* If the endpoint is missing or has no status.current, because the pod was deleted
+	 * meanwhile, the addresses of the previous read are used. */
 	if (!e && migration_place_read(object, &p, NULL) == 0) {
 		migration_place_done(&c->place);
 		c->place = p;

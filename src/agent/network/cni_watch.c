@@ -23,7 +23,8 @@ struct cni_watch {
 	struct loop_fd *watch;
 	struct loop_alarm timer;
 	bool swept; /* this process has removed generated files with other names */
-	/* the files indicate that the container runtime uses the generated configuration */
+	/* the files indicate that the container runtime uses the generated configuration or a
+	 * user's configuration of unirail-cni */
 	bool used;
 	bool waits; /* there is no network to wrap: the kubelet reports the node as not ready */
 	bool wrote; /* the generated file was up to date after the last scan of the directory */

@@ -159,7 +159,7 @@ static int find_devices(void *arg)
 	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
 }
 
-/* Returns the lines of the request with that number. */
+/* Returns the lines of the request with that number; p NULL: there are none. */
 static struct span part_of(struct span out, uint64_t seq)
 {
 	auto_free char *head = xasprintf("#%llu", (unsigned long long)seq);

@@ -61,8 +61,9 @@ struct net_choice {
 	struct json_doc *config; /* configuration; NULL: that of the CNI configuration file */
 	/* device: ID of the device allocated for this network; NULL: none */
 	char *resource, *device;
-	char *requested; /* deviceID of the annotation, if the pod may use it; NULL: none */
-	bool trusted;	 /* an administrator wrote the definition; false if ns is NULL */
+	/* deviceID of the annotation, if the pod may use it and `device` is NULL; otherwise NULL */
+	char *requested;
+	bool trusted; /* an administrator wrote the definition; false if ns is NULL */
 	/* element of the annotation; NULL: the network is not from an annotation */
 	const struct network_request *request;
 };

@@ -9,10 +9,10 @@
  * configuration. Serves both generations of the protocol: version 0.12 has an RPC for each event,
  * earlier versions report most events by the RPC StateChange.
  *
- * Connects to the runtime's socket, and reconnects after the runtime restarts, with a backoff of
- * about NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The plugin
- * answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects a
- * plugin that takes more than two seconds.
+ * Connects to the runtime's socket, and reconnects after the runtime restarts, with a backoff of at
+ * most 1.5 times NRI_RETRY_MS. A runtime without NRI has no socket, which is logged once. The
+ * plugin answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects
+ * a plugin that takes more than two seconds.
  */
 
 #include "agent/nri/adjust.h"

@@ -430,8 +430,8 @@ static void send_request(struct demo_ping *p)
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
 
-/* Returns whether a datagram is the reply to ping p: it comes from the target of p and goes to the
- * source address of p. */
+/* Returns whether a datagram is the reply to ping p: it has the id of p, comes from the target
+ * of p and goes to the source address of p. */
 static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 {
 	struct iphdr ip;
@@ -523,8 +523,8 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 
-/* Adds two pings for each NIC of a pod: to the gateway of the NIC, and through the NIC to the
- * other pod. */
+/* Adds two pings for each NIC of a pod: to the gateway of the NIC and, if the other pod has an
+ * address on this NIC, through the NIC to the other pod. */
 static void targets(struct demo *d, size_t pod)
 {
 	const struct demo_pod *other = &d->pods[(pod + 1) % DEMO_PODS];

@@ -47,7 +47,7 @@ static const struct opt opts[] = {
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
 	 "file name of the generated CNI configuration, which must sort before all other files "
 	 "of the directory; empty: do not generate it, and remove generated files (default: the "
-	 "environment variable UNIRAIL_CNI_CONF_NAME, or  " CNI_CONFIG_NAME ")",
+	 "environment variable UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH",
 	 "path of the agent's socket, for the generated CNI configuration and for --uninstall (" PATH_AGENT_SOCKET
@@ -515,8 +515,8 @@ static int refused(const struct refusals *no, struct err *e)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not installed by unirail: %s; --replace renames each to "
 				"NAME" INSTALL_BACKUP
-				", --skip-existing leaves all except 'unirail' in place, --links "
-				"selects the links to install",
+				", --skip-existing leaves them in place, but fails if 'unirail' "
+				"is one of them, --links selects the links to install",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,

@@ -89,7 +89,7 @@ static int failed(struct swap *s, int code, const char *what, const char *name, 
 	return err_sys(e, code, "%s for '%s'", what, name);
 }
 
-/* Creates an empty file with a new temporary name, op->temp; returns its descriptor. */
+/* Creates an empty file with a new temporary name, op->temp. Returns its descriptor, or -errno. */
 static int make_temp(struct swap *s, struct swap_op *op, mode_t mode)
 {
 	int fd;

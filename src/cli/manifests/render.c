@@ -70,7 +70,8 @@ static void put_json(struct buf *b, const struct json *v)
 	jo_val(&o, v, true);
 }
 
-/* Expands "%{key}", "%{key:}" and "%{base:}" with members of the value, as rules.yaml documents. */
+/* Expands "%{key}" and "%{key:}" to a member of the value, and "%{base:}" to the part of the
+ * value after its last '/', as rules.yaml documents. */
 static void fill_member(struct buf *b, struct span key, const struct json *value)
 {
 	bool plain = key.n && key.p[key.n - 1] == ':';

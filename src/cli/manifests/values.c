@@ -241,7 +241,8 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct known *)a)->path, ((const struct known *)b)->path);
 }
 
-/* Returns the index of the first rule whose path does not sort before `path`. */
+/* Returns the index of the first rule whose path does not sort before `path`; the number of
+ * rules: there is none. */
 static size_t lower_bound(const struct check *c, const char *path)
 {
 	return LOWER_BOUND(i, c->n, strcmp(c->v[i].path, path) < 0);

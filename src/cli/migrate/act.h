@@ -4,8 +4,8 @@
 
 /*
  * Carries out a plan, step by step, with one line of output for each. Stops at the first step that
- * fails or whose result is not observed within wait_ms. Completed steps are not reverted: repeating
- * the command continues with the rest.
+ * fails; waits at most wait_ms for each result of a step. Completed steps are not reverted:
+ * repeating the command continues with the rest.
  */
 
 #include "cli/migrate/api.h"

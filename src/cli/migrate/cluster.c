@@ -72,8 +72,8 @@ static bool selects_never(const struct json *template)
 		      "never") == 0;
 }
 
-/* Returns whether every term of the node affinity excludes nodes with LABEL_MIGRATED: the
- * scheduler needs to match only one term. */
+/* Returns whether the node affinity has terms and each of them excludes nodes with
+ * LABEL_MIGRATED: the scheduler needs to match only one term. */
 static bool is_excluded(const struct json *template)
 {
 	struct json_walk terms = json_walk_start(migrate_at(

@@ -64,7 +64,7 @@ static const struct opt values_opts[] = {ACCESS, VALUES, {0}};
 	 0,                                                                                        \
 	 OPT_DUR,                                                                                  \
 	 "TIME",                                                                                   \
-	 "maximum time to wait for the result of a step (5m)",                                     \
+	 "maximum time to wait for each result of a step (5m)",                                    \
 	 offsetof(struct options, wait_ms),                                                        \
 	 1,                                                                                        \
 	 24 * 3600 * 1000},                                                                        \

@@ -168,8 +168,8 @@ const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel
 
 /*
  * Returns the values that give unirail the settings of the originals; the caller frees them.
- * Appends a line to *remarks for each setting that unirail does not have, and for each
- * configuration that is missing or cannot be read.
+ * Appends a line to *remarks for each setting that unirail does not have, for a conf.yml that
+ * cannot be read, and for each device plugin whose configuration is missing.
  */
 struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *remarks);
 

@@ -123,7 +123,8 @@ struct seen {
 struct spaces {
 	struct pool_found *f;
 	struct buf *messages;
-	struct seen *v; /* namespaces already inspected, including that of this process */
+	/* namespaces to skip: those already inspected, and that of this process */
+	struct seen *v;
 	size_t n;
 };
 

@@ -351,7 +351,7 @@ int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	return r;
 }
 
-/* --- Round-trip times --- */
+/* --- latency: half of a ping's round-trip time --- */
 
 enum { PINGS = 1000, PING_TIME_US = 5000000 };
 

@@ -23,8 +23,8 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* Returns as many slots as fit into 4 MiB, but at least 2 and at most VERIFY_DEPTH_MAX, because
- * most containers may lock at most 8 MiB of memory (RLIMIT_MEMLOCK). */
+/* Returns as many slots as fit into 4 MiB, because most containers may lock at most 8 MiB of
+ * memory (RLIMIT_MEMLOCK); at least 2 and at most VERIFY_DEPTH_MAX. */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;

@@ -277,8 +277,8 @@ static void run_one(const struct verify_facts *f, const struct verify_place *to,
 	str_copy(ret->device, sizeof(ret->device), near->dev->name);
 	if (!far) {
 		err_set(&ret->err, -ENOENT,
-			"the peer has no address with an RDMA device in the rail's subnet or on "
-			"an interface with the rail's name");
+			"the peer has no address of the rail's family with an RDMA device in the "
+			"rail's subnet or on an interface with the rail's name");
 		return;
 	}
 	ret->peer_net = far->net;

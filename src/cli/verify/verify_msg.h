@@ -7,8 +7,8 @@
  *
  * 	unirail-verify/1 VERB key=value key=value ... text=REST OF THE LINE
  *
- * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later version may have more), missing
- * keys have the value 0. A test:
+ * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later release of unirail may send
+ * more), missing keys have the value 0. A test:
  *
  * 	client: hello  the test; the client's queue pair            server: ready, with its queue pair
  * 	client: step   fill, recv, check, drain, ping, sent         server: done
@@ -55,7 +55,8 @@ struct verify_msg {
 	int32_t gid_index; /* -1: none */
 	char ifname[16];
 	struct ipnet net;
-	uint32_t link_mtu; /* MTU of the interface; 0: none, or not sent by an older version */
+	/* MTU of the interface; 0: none, or not sent by an older release of unirail */
+	uint32_t link_mtu;
 	/* step; of these members, a bye has only count, the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;

@@ -43,10 +43,11 @@ struct rail {
 	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
 	/* discovered */
-	struct link master;	   /* parent device, or the moved device before the move */
-	bool no_link;		   /* bound to a userspace driver: the pod gets no link */
-	const struct link *uplink; /* link whose networks the IPAM needs; NULL: the master */
-	struct ipnet *nets;	   /* networks of the uplink, if the IPAM needs them */
+	struct link master; /* parent device, or the moved device before the move */
+	bool no_link;	    /* bound to a userspace driver: the pod gets no link */
+	/* link whose networks the IPAM needs; NULL: the master, or none if no_link */
+	const struct link *uplink;
+	struct ipnet *nets; /* networks of the uplink, if the IPAM needs them */
 	size_t n_nets;
 	struct vf_rail *vf; /* cni/device/vf_rail.h; NULL: not a VF */
 	char **altnames;    /* alternative names of a moved device that is not a VF */
@@ -169,7 +170,8 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);
 /* For DEL and GC: reads the netconf of a moved device. Logs an invalid netconf and leaves
- * rail->conf empty (sriov: except device and IPAM). */
+ * rail->conf empty; but if each key has the right type, sriov sets device and IPAM, and ib-sriov
+ * sets what it has read if deviceID is given. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */

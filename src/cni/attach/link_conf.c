@@ -48,9 +48,10 @@ struct raw_made {
 static const struct json_field made_fields[] = {
 	JSON_FIELD(
 		"master", J_STR, struct raw_made, master,
-		JSON_DOC(
-			NULL,
-			"the parent device; macvlan and ipvlan: the device of the default route if absent")),
+		JSON_DOC(NULL,
+			 "the parent device; if absent, macvlan and ipvlan take the device of the "
+			 "default route (ipvlan after another plugin in the chain: the interface "
+			 "of prevResult)")),
 	JSON_FIELD("mtu", J_INT, struct raw_made, mtu,
 		   JSON_DOC("0", "MTU, at most that of the master (not checked for ipvlan); 0: "
 				 "the MTU of the master")),

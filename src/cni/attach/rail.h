@@ -29,7 +29,8 @@ struct rail_conf {
 	struct mac
 		mac; /* requested MAC; len 0: none (the kernel chooses that of a new link, a VF keeps its own) */
 	bool in_container; /* the master is in the pod's namespace */
-	bool no_arp;	   /* no ARP or NDP on this link: no conflict detection, no announcement */
+	/* no ARP or NDP on this link: no conflict or gateway detection, no announcement */
+	bool no_arp;
 	const struct json *ipam, *dns; /* may be NULL */
 	union {
 		struct macvlan_conf macvlan;

@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_CLUSTER_ADD_H
 
 /*
- * Converts one network of a pod, chosen by the agent (from the pod's annotations) or listed in the
- * delegates of a Multus configuration, to a network of unirail-cni's configuration. It adds what
- * Multus adds to a delegate's configuration:
+ * Converts one network of a pod, chosen by the agent (from the pod's annotations) or given by the
+ * netconf (an element of Multus' delegates, or a path in clusterNetwork), to a network of
+ * unirail-cni's configuration. It adds what Multus adds to a delegate's configuration:
  *
  *	name			of the definition, if the configuration has none
  *	deviceID, pciBusID	the allocated device, in every plugin. A device that the pod's annotation

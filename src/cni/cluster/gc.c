@@ -367,8 +367,8 @@ static int collect(struct collecting *g, const char *text, bool trusted)
 
 /* --- GC of recorded networks --- */
 
-/* Checks the definition again and writes the network's configuration as ADD does for a pod whose
- * annotation requests no address, MAC or device. */
+/* Checks an untrusted definition again, and writes the network's configuration as ADD does for a
+ * pod whose annotation requests no address, MAC or device. */
 static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
 			struct err *e)
 {

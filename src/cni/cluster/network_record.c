@@ -214,7 +214,8 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 	int r;
 
 	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
-	/* A network from a file is not recorded: the netconf names the file, and GC reads it. */
+	/* A network from a file (a path in defaultNetworks) is not recorded: GC reaches it only
+	 * by the cache entries of its pods. */
 	if (net->path && *net->path)
 		return;
 	put_record(c, state_dir, net, &b);

@@ -54,7 +54,7 @@ enum {
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* --- steps of a restore, which ib-sriov also uses --- */
+/* --- parts of a restore that sriov or ib-sriov also calls directly --- */
 /* Evaluates the result `code` of finding the VF. Returns 1: it exists, 0: it no longer exists
  * (logged), negative: another error. */
 int vf_restore_found(const char *bdf, int code, const struct err *reason, struct err *e);
@@ -67,8 +67,8 @@ int vf_restore_place(const struct root *root, struct nl_wire *host, const struct
  * restore sets it. Otherwise returns the error. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
-/* Restores the alternative names. A failure, for example a name that another device has, is only
- * logged. */
+/* Restores the alternative names. If a name cannot be added, for example because another device
+ * has it, only logs the failure. */
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
 			struct err *e);
 

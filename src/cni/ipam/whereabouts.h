@@ -76,7 +76,7 @@ struct whereabouts_static {
 
 struct whereabouts_conf {
 	struct whereabouts_keys keys;
-	/* parsed flat file; NULL: no flat file was found, or it is not readable */
+	/* parsed flat file; NULL: no flat file exists, or it cannot be read or parsed */
 	struct json_doc *flat;
 	const char *flat_path;
 	/* quoted path of the flat file, for messages about kubernetes.kubeconfig; NULL: the

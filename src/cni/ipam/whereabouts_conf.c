@@ -438,8 +438,8 @@ static const struct json_field fields[] = {
 	KEY("ipRanges", J_OBJS, more, .sub = &more_table,
 	    JSON_DOC(NULL, "further ranges; a pod gets an address of each")),
 	KEY("gateway", J_STR, gateway,
-	    JSON_DOC(NULL, "gateway of the addresses of its family; the address of the gateway "
-			   "itself is not allocated")),
+	    JSON_DOC(NULL, "gateway of the ranges' addresses of its family; the address of the "
+			   "gateway itself is not allocated")),
 	KEY("routes", J_VAL, routes, JSON_DOC(NULL, "list of routes, {dst, gw}")),
 	KEY("dns", J_VAL, dns, JSON_DOC(NULL, "nameservers, domain, search and options")),
 	KEY("addresses", J_OBJS, addresses, .sub = &static_table,

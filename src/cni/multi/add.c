@@ -48,7 +48,8 @@ static int execute(struct multi *x, struct attach *a, size_t i, const struct mul
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
-	/* A plugin that runs after another one gets prevResult, even if it is empty. */
+	/* A plugin that runs after the network's main plugin gets prevResult, even if it is
+	 * empty. */
 	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
 	struct chain_call c = multi_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;

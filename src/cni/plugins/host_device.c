@@ -309,8 +309,8 @@ static bool is_userspace(const char *driver)
 	return false;
 }
 
-/* Returns whether a PCI device is bound to a userspace driver. Without a driver: false, and the
- * caller reports that the device has no link. */
+/* Returns whether the device is given by its PCI address (not by kernelpath) and is bound to a
+ * userspace driver. Without a driver: false, and the caller reports that the device has no link. */
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];

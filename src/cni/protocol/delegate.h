@@ -3,12 +3,13 @@
 #define UNIRAIL_CNI_PROTOCOL_DELEGATE_H
 
 /*
- * Executes other CNI plugins as libcni does. It searches a plugin in CNI_PATH and runs it with this
- * process' environment, in which it replaces the six CNI_* variables and CNI_DEPTH (cni_call.h).
- * The plugin reads the configuration from stdin and writes one JSON document to stdout. Its stderr
- * is copied to this process' stderr; if the plugin fails without output on stdout, its stderr is
- * instead the error's message. "Text file busy" (the plugin is being installed) is retried for five
- * seconds. There is no time limit: the runtime has one.
+ * Executes other CNI plugins as libcni does. cni_delegate_run() and cni_delegate_add() search
+ * CNI_PATH for the plugin and run it with this process' environment, in which they replace the six
+ * CNI_* variables and CNI_DEPTH (cni_call.h). The plugin reads the configuration from stdin and
+ * writes one JSON document to stdout. Its stderr is copied to this process' stderr; if the plugin
+ * fails without output on stdout, its stderr is instead the error's message. "Text file busy" (the
+ * plugin is being installed) is retried for five seconds. There is no time limit: the runtime has
+ * one.
  *
  * A plugin's error object becomes *e with its text, details and code (cni_code() returns that
  * code).

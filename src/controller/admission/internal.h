@@ -61,7 +61,7 @@ int admit_check_fixed(struct admit *a); /* denies changes of ipVersion and subne
 /* Writes a set as Go prints a list: "[10.6.0.1-10.6.0.9 10.6.0.20]". */
 void admit_ranges(const struct ip_set *s, struct buf *ret);
 
-/* Removes Spiderpool's finalizer from an object of a kind for which no controller removes it. */
+/* Removes Spiderpool's finalizer from an object that is not a SpiderIPPool. */
 void admit_drop_finalizer(struct json_tree *object);
 
 /* --- defaults and validation, a function for each kind --- */

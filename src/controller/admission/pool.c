@@ -11,7 +11,7 @@
 #include "kube/object.h"
 #include "spec/annotations.h"
 
-/* Validation of SpiderIPPool. */
+/* Validation of SpiderIPPool, SpiderSubnet and SpiderReservedIP. */
 
 #define JOINTLY                                                                                    \
 	"total IP addresses of an IPPool are jointly determined by 'spec.ips' and "                \

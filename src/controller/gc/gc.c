@@ -369,8 +369,8 @@ static bool is_covered(const struct scan *s, const struct held *h)
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
 
-/* Returns whether the pod of the endpoint runs. If not, its addresses are not reported, because no
- * pod uses them. */
+/* Returns whether the pod of the endpoint runs. If not, find_leftovers() does not report its
+ * addresses, because no pod uses them. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod =

@@ -53,7 +53,8 @@ struct gc_cache_endpoint {
 	bool owned; /* has a pod as owner; otherwise its addresses are retained for the pod's name
 	             */
 	bool deleting;
-	bool finalizer;		/* has Spiderpool's finalizer */
+	/* has Spiderpool's finalizer; false too if the others exceed GC_FINALIZERS_MAX */
+	bool finalizer;
 	char *other_finalizers; /* each NUL-terminated, "" at the end; NULL unless `finalizer` */
 	int64_t since;		/* for the caller's use; reset to 0 when the object changes */
 	void *all;
@@ -94,7 +95,7 @@ static inline struct gc_cache_block *gc_cache_block(const struct kube_object *o)
 	return (struct gc_cache_block *)o->value;
 }
 
-/* --- internals, visible for tests --- */
+/* --- readers of objects: called also by controller/gc/confirm.c and by tests --- */
 
 void gc_cache_read_node(const struct json *object, struct gc_cache_node *ret);
 /* Returns the value of gc_cache_node.resources, which gc_cache_read_node() does not set. */

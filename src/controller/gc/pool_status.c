@@ -224,8 +224,8 @@ void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 		mark(c, is);
 		pool_status_schedule(c, SCHEDULE_MS);
 	}
-	/* Checks adopted records again: the record of a deleted pod may be removed, that of a
-	 * recreated pod stays. */
+	/* A pod was created or deleted, which can change the result of is_deleted(): checks the
+	 * adopted records again. */
 	if (kind == GC_CACHE_PODS && (!was || !is))
 		pool_status_answered(c);
 }

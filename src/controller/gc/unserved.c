@@ -25,7 +25,7 @@ static void check_in(struct unserved *u, int64_t ms)
 	loop_alarm_set(&u->timer, ms);
 }
 
-/* the table has been updated at least once */
+/* --- the table of networks without resource --- */
 
 static void network_done(struct unserved_network *n)
 {
@@ -63,9 +63,9 @@ static struct unserved_network *known(const struct unserved_table *t,
 	return k && !strcmp(k->resource, n->resource) ? k : NULL;
 }
 
-/* Sets n->suggestion to the resource of a node whose name is most similar to n->resource (NULL:
- * none). Returns whether this differs from the suggestion in k, the former entry of the network
- * (k is NULL: it had none). */
+/* Sets n->suggestion to the name most similar to n->resource among the resources of the nodes
+ * (NULL: none is similar). Returns whether this differs from the suggestion in k, the former
+ * entry of the network (k is NULL: it had none). */
 static bool find_suggestion(struct unserved_network *n, struct unserved_network *k,
 			    const char *const *resources, size_t n_resources)
 {

@@ -20,8 +20,8 @@ struct groups {
 	struct inject_group *v; /* sorted by value */
 	size_t n;
 	const struct inject_net **members; /* networks; those of a group are adjacent */
-	/* text for errors, with the number of networks of each group: "; there are 'a' (8), 'b' (1)
-	 * and 3 more" */
+	/* text for errors, with the number of SpiderMultusConfigs of each group: "; there are
+	 * 'a' (8), 'b' (1) and 3 more" */
 	char *known;
 };
 

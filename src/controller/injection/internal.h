@@ -35,8 +35,8 @@ struct inject_group {
 /* Finds the group of a value; NULL: no network has this value. */
 const struct inject_group *inject_group_of(const struct inject_index *x, enum inject_key key,
 					   struct span value);
-/* Returns the existing groups and their numbers of networks, for errors: "; there are 'a' (8), 'b'
- * (1) and 3 more". */
+/* Returns the existing groups and their numbers of SpiderMultusConfigs, for errors: "; there are
+ * 'a' (8), 'b' (1) and 3 more". */
 const char *inject_known_groups(const struct inject_index *x, enum inject_key key);
 
 /* Checks that a network with this annotation can be injected; e may be NULL. */

@@ -47,7 +47,7 @@ void nads_check(struct nads *n, const char *ns, const char *name);
 
 struct nads_counts {
 	/* written: successful writes of NADs and of statuses; failed: failed requests, without
-	 * conflicts; removed: deleted NADs */
+	 * conflicts and requests for objects deleted meanwhile; removed: deleted NADs */
 	uint64_t written, failed, removed;
 	size_t outdated; /* SpiderMultusConfigs without a correct NAD now */
 };

@@ -36,8 +36,8 @@ struct nad {
 
 /*
  * Renders the NAD. smc is an object as a GET returns it. Returns 0, or -errno with an error that
- * names the field: "spec.macvlan.master is empty, expected ..."; *ret is unchanged then. The caller
- * frees *ret with nad_done().
+ * names the invalid field, if there is one: "spec.macvlan.master is empty, expected ..."; *ret is
+ * unchanged then. The caller frees *ret with nad_done().
  */
 int nad_write(const struct json *smc, struct nad *ret, struct err *e);
 void nad_done(struct nad *n);

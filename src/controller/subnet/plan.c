@@ -53,7 +53,8 @@ struct plan {
 	bool open_is_known;
 	struct ip_set open; /* free addresses; ranges before `next` have been assigned */
 	size_t next;
-	u128 left; /* number of addresses in open */
+	/* number of addresses in `open` that are not assigned yet; saturates, see take_open() */
+	u128 left;
 	struct plan_leftover {
 		struct ipaddr ip;
 		const char *pool;

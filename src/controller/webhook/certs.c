@@ -83,10 +83,12 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	keep(c, s);
 	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
-	/* A certificate that ca.crt does not verify is used nevertheless, because the API server
-	 * may trust another CA. */
+	/* A certificate that fails this check is used nevertheless, because the API server may
+	 * trust another CA or connect by another name. */
 	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
-		is_failing(c, where, "webhook certificate in use, but its CA does not verify it",
+		is_failing(c, where,
+			   "webhook certificate in use, but its verification with "
+			   "ca.crt failed",
 			   &e);
 	else
 		err_clear(&c->sync_error);
@@ -276,7 +278,7 @@ static bool can_sign(const struct certs_set *s)
 	return s->ca_key && signer_is_ca(s) && x509_fits(signer(s), span_of(s->ca_key), NULL) == 0;
 }
 
-/* Returns the time at which a certificate has to be renewed. */
+/* Returns the time at which a certificate has to be renewed; 0 (at once): it cannot be read. */
 static int64_t due(struct span cert)
 {
 	struct x509_facts f;
@@ -294,7 +296,7 @@ static bool has_names(const struct certs_set *s, const struct certs_goal *w)
 	return true;
 }
 
-/* Returns the earliest expiry of the trusted CAs. */
+/* Returns the earliest expiry of the trusted CAs; 0: one of them cannot be read. */
 static int64_t first_end(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), cert;
@@ -414,7 +416,8 @@ static int make_leaf(const struct certs_goal *w, int64_t now, struct certs_set *
 	return 0;
 }
 
-/* Appends the CAs of `ca` to those of the set, except expired ones and the set's signer. */
+/* Appends the CAs of `ca` to those of the set, except expired or invalid ones and the set's
+ * signer. */
 static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 {
 	struct span rest = span_of(ca), cert;

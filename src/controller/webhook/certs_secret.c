@@ -112,7 +112,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	cause = *e;
 	if (status == 403 && c->creates)
 		secret_explain_missing(&cause, "Secret", c->conf.ns, written_name(c));
-	failed(c, "failed to store the webhooks' certificate", &cause);
+	failed(c, "failed to store the webhooks' certificate or its CA", &cause);
 }
 
 static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
@@ -207,7 +207,7 @@ static void carry_out(struct certs *c, const struct certs_write *w, const struct
 			 "the controller: label it " LABEL_MANAGED_BY "=unirail-controller, "
 			 "or name another in webhook-ca-secret",
 			 c->conf.ns, c->conf.ca_secret);
-		failed(c, "failed to store the webhooks' certificate", &e);
+		failed(c, "failed to store the webhooks' certificate or its CA", &e);
 	}
 }
 

@@ -19,9 +19,9 @@
  * Reviews are decided in the order of arrival, large ones after their trial. When decisions have
  * taken 20 ms, the loop runs its other callbacks before the next decision.
  *
- * Each answer other than 200 has the reason as text, except the 404 to a request without a token.
- * The reason is logged as well (except for 500 and a disconnect), since the API server shows users
- * only "failed calling webhook".
+ * Each answer other than 200 has the reason as text, except the 404 to a request whose path has no
+ * accepted token on arrival. The reason is logged as well (except for 500 and a disconnect), since
+ * the API server shows users only "failed calling webhook".
  *
  * GET /webhook-health-check returns 200, as in Spiderpool.
  */

@@ -4,10 +4,10 @@
 
 /*
  * The tokens in the webhooks' paths (tokens_plan.h), stored in a Secret that all replicas watch.
- * Any replica creates a missing Secret, and the leader rotates the tokens; each write is bound to a
- * resourceVersion. When the Secret is deleted, a new token is created; the registered token stays
- * accepted until the new token is registered. A Secret without unirail's label belongs to an
- * administrator and is only read.
+ * Any replica creates a missing Secret, and the leader rotates the tokens; each write to an
+ * existing Secret is bound to its resourceVersion. When the Secret is deleted, a new token is
+ * created; the registered token stays accepted until the new token is registered. A Secret without
+ * unirail's label belongs to an administrator and is only read.
  *
  * 	metadata.labels		app.kubernetes.io/managed-by: unirail-controller
  * 	metadata.annotations	unirail.io/token-since: creation time of the newest token

@@ -51,7 +51,8 @@ void answer_done(struct answer *a);
 char *resource_devinfo_path(const struct resource_conf *c, const char *id);
 /* Returns the path of a resource's CDI specification:
  * "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml", for configList
- * "/var/run/cdi/nvidia.com_NAME.yaml". The caller frees it. */
+ * "/var/run/cdi/nvidia.com_NAME.yaml", with a prefix other than "rdma"
+ * "/var/run/cdi/nvidia.com_PREFIX_NAME.yaml". The caller frees it. */
 char *resource_cdi_path(const struct resource_conf *c);
 /* The hook `unirail memlock-hook`, which container runtimes run before a container with an RDMA
  * device of the resource starts. */

@@ -12,7 +12,7 @@
  *
  *	"spread": true		each id stands for one HCA of the resource; of the HCAs nearest to the pod's GPUs,
  *				GetPreferredAllocation prefers the least loaded one
- *	"perDevice": true	rdmaHcaMax ids for each HCA, such as "mlx5_0-17", which stand for this HCA only
+ *	"perDevice": true	rdmaHcaMax ids for each HCA (fewer if the sum exceeds RESOURCE_HCA_MAX), such as "mlx5_0-17", which stand for this HCA only
  *	"deviceNodes": [...]	only these kinds of nodes: "ucm", "issm", "umad", "uverbs", "rdma_cm"
  *
  * An error in one resource omits only this resource and adds one message (resource_report); the originals exit.
@@ -40,8 +40,10 @@ enum resource_level { MESSAGE_WARNING, MESSAGE_ERROR };
 
 struct resource_message {
 	enum resource_level level;
-	char *resource; /* "prefix/name"; NULL: the message concerns no single resource */
-	char *text;	/* message such as "FILE: configList[2].rdmaHcaMax is ..." */
+	/* "prefix/name"; NULL: the message concerns no single resource, or one whose name is not
+	 * known yet */
+	char *resource;
+	char *text; /* message such as "FILE: configList[2].rdmaHcaMax is ..." */
 };
 
 struct resource_messages {

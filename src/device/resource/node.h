@@ -82,11 +82,12 @@ struct node_device {
 	bool rdma_enabled;
 	/* VF or SF with a kernel driver, but without netdev and RDMA device here: it is in a pod */
 	bool away;
-	/* time at which the device was first seen again after it had been away; 0: it was not away,
-	 * or was away long ago */
+	/* time at which the device was first seen again after it had been away; 0: it is away
+	 * now, or was not away within the last NODE_RETURN_MS */
 	int64_t back_ms;
 	const char *unhealthy; /* the reason, owned by device/serve/health; NULL: healthy */
-	/* the root complex and the ports above the function, "pci0000:3a/0000:3a:01.0/0000:3b:00.0"; "": unknown */
+	/* the root complex and the ports above the function,
+	 * "pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:04.0"; "": unknown */
 	char *path;
 };
 

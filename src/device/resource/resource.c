@@ -301,7 +301,7 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 	if (c->form == RESOURCE_SRIOV)
 		str_copy(ret->id, sizeof(ret->id), r->v[i].device->id);
 	else if (c->per_device)
-		/* truncates the name of an HCA, which may be longer than the kubelet's limit of 63
+		/* truncates the HCA's name, so that the id has at most DEVICE_PLUGIN_ID_MAX (63)
 		 * bytes */
 		snprintf(ret->id, sizeof(ret->id), "%.50s-%zu", r->v[from].device->rdma[0].name,
 			 i % ids_per_device(r));

@@ -173,8 +173,8 @@ static int on_allocate(void *arg, const struct device_plugin_ids *ids,
 	if (!r)
 		return unconfigured(v, e);
 	n = resource_allocate(&v->s->now->set, r, ids->v, ids->n, v->s->conf.use_cdi, &a, e);
-	/* the file is written before the response, because Multus reads device-info files as soon
-	 * as CNI runs */
+	/* writes the device-info files before the response, because Multus reads them as soon as
+	 * CNI runs */
 	if (n >= 0)
 		n = answer_files_write(v->s->conf.root, &a, e);
 	if (n < 0)

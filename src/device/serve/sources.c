@@ -96,7 +96,8 @@ bool health_reporters_update(struct devlink_reporter **v, size_t *n,
 
 /* --- child process --- */
 
-/* Retains only reporters of PFs: a thousand VFs have some thousand reporters, which are not used. */
+/* Retains only reporters that health_reports() uses: those of PFs, with recovery. A thousand VFs
+ * have some thousand reporters. */
 static size_t keep_pfs(struct devlink_reporter *v, size_t n, const struct node_devices *node)
 {
 	size_t n_pfs = 0;

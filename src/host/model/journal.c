@@ -168,7 +168,9 @@ int host_journal_open(struct host_journal *j, const struct root *root, const cha
 		return r;
 	r = lock_take(root, lock, LOCK_MS, &j->lock, e);
 	if (r == -EWOULDBLOCK)
-		return err_wrap(e, r, "another 'unirail host' is changing this host");
+		return err_wrap(e, r,
+				"another 'unirail host' is changing this host, or a "
+				"program that it started still runs");
 	if (r < 0)
 		return r;
 	/*

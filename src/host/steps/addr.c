@@ -142,8 +142,9 @@ static int parse_subnets(const struct host_addr_want *w, struct host_addr_plan *
 		*net = ipnet_network(net);
 		if (!a->f[net->ip.family == 6].gw.family)
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"rdma-subnet %.*s needs an ipv%u-gateway", (int)one.n,
-					one.p, net->ip.family);
+					"rdma-subnet %.*s needs an ipv%u-gateway, without DHCP "
+					"for this family",
+					(int)one.n, one.p, net->ip.family);
 		a->n_subnets++;
 	}
 	if (w->rdma_default_route && !w->rdma_subnet)
@@ -163,7 +164,8 @@ static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struc
 	if (r >= 0 && is_policy(w) && !a->f[0].gw.family && !a->f[1].gw.family)
 		r = err_kind(e, ERR_CONF, -EINVAL,
 			     "policy-route needs ipv4-ip with ipv4-gateway, or ipv6-ip with "
-			     "ipv6-gateway (table implies policy-route)");
+			     "ipv6-gateway, without DHCP for that family (table implies "
+			     "policy-route)");
 	if (r >= 0 && w->table >= TABLE_MAIN - 1 && w->table <= TABLE_LOCAL)
 		r = err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -482,7 +484,8 @@ static void plan_rule(const struct host_net *n, const struct host_addr_family *f
 
 	if (!f->policy || !f->gw.family)
 		return;
-	/* Deletes rules from this address to another table, for example those of an earlier run. */
+	/* Adds steps that delete rules from this address to another table, for example those of
+	 * an earlier run. */
 	for (size_t i = 0; i < n->n_rules; i++)
 		if (is_from(&n->rules[i], &f->ip) && n->rules[i].table != f->table)
 			host_plan_rule_del(p, "addr", dev, &n->rules[i]);

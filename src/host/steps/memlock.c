@@ -41,7 +41,7 @@ struct found {
 	size_t n_old; /* number of all these processes */
 };
 
-/* Parses "unlimited", "infinity" or a number of bytes; "unlimited" is UINT64_MAX. */
+/* Parses "unlimited" or "infinity", both UINT64_MAX, or a number of bytes. */
 static int limit_of(const char *text, uint64_t *ret)
 {
 	if (strcmp(text, "unlimited") == 0 || strcmp(text, "infinity") == 0) {

@@ -29,8 +29,9 @@ bool host_nic_is_vf(const struct host_nic *nic);
 const char *host_nic_name(const struct host_nic *nic);
 /* Returns whether a list "ens1f0,0000:3b:00.0,mlx5_2" has the NIC by one of its names. */
 bool host_nic_listed(const struct host_nic *nic, const char *list);
-/* Checks the names of a list. -ENODEV, kind ERR_CONF: a name is not that of a NIC; the error begins
- * with `key` and suggests the most similar name. */
+/* Checks the names of a list. -ENODEV, kind ERR_CONF: a name is not that of a NIC; the error
+ * begins with `key`, unless that is "", and suggests the most similar interface or RDMA device,
+ * if any is similar. */
 int host_nics_check_list(const struct host_nic *nics, size_t n, const char *key, const char *list,
 			 struct err *e);
 /* Returns whether a function is a GPU: a display or 3D controller of NVIDIA or AMD, or a processing

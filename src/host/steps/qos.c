@@ -3,7 +3,8 @@
  * Kind qos: lossless RoCE, as rdma-qos.sh configures it with mlnx_qos, cma_roce_mode and
  * cma_roce_tos: trust mode, PFC and ECN on the priority of RDMA traffic, DSCP and priority of
  * congestion notifications, traffic class of all connections. Each setting that differs is a
- * separate step; equal ones are not written, since mlx5 takes the port down at a write of PFC.
+ * separate step, so that PFC is written only if it differs: mlx5 takes the port down when the set
+ * of priorities with PFC changes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -351,7 +352,7 @@ static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, 
 	return 0;
 }
 
-/* Counts for each port the queue pairs that processes have open. A write of PFC takes the port
+/* Counts for each port the queue pairs that processes have open. A change of PFC takes the port
  * down and breaks their connections. */
 static void count_qps(struct host *h, struct qos_found *f)
 {
@@ -642,7 +643,8 @@ static void ets(const struct work *k)
 	}
 }
 
-/* Firmware rounds a size down to whole cells, of at most 240 bytes on ConnectX. */
+/* Firmware rounds a size down to whole cells. A cell of ConnectX has at most 240 bytes, less
+ * than BUFFER_CELL_MAX. */
 static bool same_size(uint64_t now, uint64_t want)
 {
 	return now <= want && want - now < BUFFER_CELL_MAX;

@@ -16,8 +16,8 @@ enum { TEXT_MAX = 256 << 10 };
 struct found {
 	bool kernel;
 	struct host_file file;
-	/* current value of each line's parameter; NULL: the kernel does not have the parameter, or
-	 * the host does not run */
+	/* current value of each line's parameter; NULL: the kernel does not have the parameter,
+	 * it cannot be read, or the host does not run */
 	char **values;
 	size_t n;
 };

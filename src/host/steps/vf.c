@@ -174,7 +174,9 @@ struct vf {
 	/* MAC of the VF's interface, and the MAC that the PF has for the VF; len 0: not known */
 	struct mac own, admin;
 	bool has_guid; /* the VF's node GUID is not zero */
-	char pod[256]; /* user of the VF: "pod 'NS/NAME'", "another network namespace"; "": none */
+	/* user of the VF: "pod 'NS/NAME'", "the pod with UID 'UID'" or "another network
+	 * namespace"; "": none */
+	char pod[256];
 };
 
 struct pf {
@@ -895,8 +897,9 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 }
 
 /* Sets the MAC of the VF's interface if it differs: igb's driver does not read the MAC that the PF
- * has for the VF if it is bound while the PF restarts after a change of the number of VFs. Returns
- * 0 if the driver refuses the MAC (-EADDRNOTAVAIL), as igb's driver does while the PF is down. */
+ * has for the VF if it is bound while the PF restarts after a change of the number of VFs.
+ * Returns 0 also if the VF has no interface, and if the driver refuses the MAC (-EADDRNOTAVAIL),
+ * as igb's driver does while the PF is down. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -6,8 +6,8 @@
  * host-local's directory of addresses, shared with the program of that name. <data dir>/<network>
  * has one file for each address, whose name is the address, with the content "<container
  * id>\r\n<ifname>" (early releases of host-local: only the container id); `lock`, held with
- * flock(); and `last_reserved_ip.<set>`, the address that the round robin of a range set allocated
- * last. Both programs may use the directory in turn.
+ * flock(); and `last_reserved_ip.<set>`, the address that was last allocated from the range set of
+ * that index: the round robin continues after it. Both programs may use the directory in turn.
  *
  * unirail writes an address file as a whole or not at all. The original may leave an empty file
  * after a power failure: its address counts as allocated, without an owner, and hostlocal_records()
@@ -68,7 +68,7 @@ struct hostlocal {
 		.lock = -1                                                                         \
 	}
 
-/* Takes the lock. `create` false: -ENOENT if the directory does not exist; nothing is created. */
+/* Takes the lock. If the directory does not exist: `create` true creates it; false: -ENOENT. */
 int hostlocal_open(struct hostlocal *h, const struct root *r, const char *data_dir,
 		   const char *network, bool create, struct err *e);
 void hostlocal_close(struct hostlocal *h);

@@ -17,7 +17,7 @@ enum { SLOT = 512, SLOTS = 2 };
 
 static const char magic[] = "unirail-anchor 1 ";
 
-/* Reads one " key=value"; keys of a later release are skipped. */
+/* Reads one "key=value"; keys of a later release are skipped. */
 static void read_word(struct span word, struct journal_anchor *a)
 {
 	const struct {

@@ -12,11 +12,12 @@
  *
  *	unirail-anchor 1 seq=8 journal=<hex> end=331 line=<hex> next=<hex> next_end=96 #<sum>
  *
- * seq: the slot with the higher number is valid. journal: checksum of the journal's first line,
- * which identifies one file (the line has a random id); 0: there was no file yet. end: offset of
- * the end of a line that is certainly durable; line: checksum of that line. next: checksum of the
- * first line of the file that may have replaced the journal since (a compaction is in progress), 0:
- * none; next_end: length of that file. A slot ends in the XXH64 of the text before " #".
+ * seq: of two intact slots, the one with the higher number counts. journal: checksum of the
+ * journal's first line, which identifies one file (the line has a random id); 0: there was no file
+ * yet. end: offset of the end of a line that is certainly durable; line: checksum of that line.
+ * next: checksum of the first line of the file that may have replaced the journal since (a
+ * compaction is in progress), 0: none; next_end: length of that file. A slot ends in the XXH64 of
+ * the text before " #".
  *
  * The anchor is a lower bound, never too high: it is written after the fdatasync of the journal,
  * and synced only before the journal is replaced. So an ADD costs one more pwrite(2) and no further

@@ -339,7 +339,8 @@ static int apply_field(uint64_t key, struct span value, bool escaped, struct lea
 	return 0;
 }
 
-/* Returns the key as a number; *at moves to the end of the key: '=', or the end of the word. */
+/* Returns the key as a number, 0 if it is longer than 8 bytes; *at moves to the end of the key:
+ * '=', or the end of the word. */
 static uint64_t take_key(const char **at)
 {
 	const char *p = *at;

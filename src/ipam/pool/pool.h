@@ -36,10 +36,10 @@
  * gateway address); a SpiderIPPool object has none, as in Spiderpool. A subnet with host bits
  * (172.16.11.0/16) is read as its network, with a warning in the log.
  *
- * Errors name file, line, key and remedy (kind ERR_CONF): a malformed range, a range outside its
- * subnet, the gateway among the addresses, a default route among the routes, pools that overlap, a
- * duplicate name, and fields that only a cluster can evaluate (nodeAffinity, namespaceAffinity,
- * podAffinity, multusName).
+ * Errors name file, line (in JSON: the object), key and remedy (kind ERR_CONF): a malformed range,
+ * a range outside its subnet, the gateway among the addresses, a default route among the routes,
+ * pools that overlap, a duplicate name, and fields that only a cluster can evaluate (nodeAffinity,
+ * namespaceAffinity, podAffinity, multusName).
  */
 
 #include "base/file.h"
@@ -89,11 +89,12 @@ struct pool {
 	 * Addresses that nodes may allocate: `ips` without reserved and adopted ones, without those
 	 * in records of pools that do not contain them, and, if the spec was changed after its
 	 * creation, without those that a younger pool also has. `usable` is the part of `open` that
-	 * this node owns.
+	 * this node may allocate now (block_usable()).
 	 */
 	struct ip_set open;
-	/* Addresses allocated before unirail was installed, sorted: only the pods in these records
-	 * get them. adopted: those in `ips`; adopted_here: those in blocks of this node. */
+	/* Addresses allocated before unirail was installed, sorted: only the pods in these
+	 * records get them. adopted: those in `ips`; adopted_here: those of `adopted` in blocks
+	 * of this node or borrowed by it, and all addresses that it asserted (block_asserted()). */
 	struct pool_record *records;
 	size_t n_records;
 	struct ip_set adopted, adopted_here;

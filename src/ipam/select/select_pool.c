@@ -12,7 +12,8 @@
 
 /* This file selects the pools of a request: names, wildcards, filters, order. */
 
-/* WILDCARDS_MAX limits the wildcards of a request, because each is matched against all pools. */
+/* WILDCARDS_MAX limits the wildcards in one list of pools, because each is matched against all
+ * pools. */
 enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
 struct listing {

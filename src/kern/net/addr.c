@@ -35,7 +35,7 @@ struct addrs {
 	size_t n;
 };
 
-/* Returns 1 if the message is an address; 0 if its family is neither IPv4 nor IPv6, or its prefix
+/* Returns 1 if the message is an address; 0 if it has no IPv4 or IPv6 address, or its prefix
  * length is invalid. */
 static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 {

@@ -123,9 +123,10 @@ struct link_spec {
 		.netns_fd = -1, .peer_netns_fd = -1                                                \
 	}
 
-/* Returns the index in the batch of the message that creates the link. If the second end of a
- * veth is to be up, adds another message. Refuses a veth that has `peer_up` and a
- * `peer_netns_fd`, if the link itself has a `master`, or both `up` and a `netns_fd`. */
+/* Returns the index in the batch of the message that creates the link. For a veth, adds another
+ * message if the end in VETH_INFO_PEER is to be up, because the kernel creates that end down.
+ * Refuses a veth that has `peer_up` and a `peer_netns_fd`, if the link itself has a `master`, or
+ * both `up` and a `netns_fd`. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
 /* Deletes a link; index 0: the link with this name. Success as well if there is no such link. */
 size_t link_del(struct nl_batch *b, int index, const char *name);

@@ -392,7 +392,8 @@ static int on_table(void *msg, void *arg)
 	return 0;
 }
 
-/* Returns 1 if the table of the family is as expected, 0 if it differs. */
+/* Returns 1 if the table of the family is as expected, 0 if it differs, -ENOENT if it does not
+ * exist. */
 static int check_family(struct nl_wire *w, struct check *c, struct err *e)
 {
 	const struct nft_place *p = nft_places(c->layout);

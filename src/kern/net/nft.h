@@ -11,9 +11,10 @@
  *	PREROUTING meta mark 0x1                -> ct mark set meta mark
  *	OUTPUT     (route hook)                 -> meta mark set ct mark
  *
- * in one table `inet unirail` for IPv4 and IPv6 (two tables `ip unirail` and `ip6 unirail` where a
- * kernel lacks inet route chains), with the chains `prerouting` (type filter, hook prerouting,
- * priority mangle -150) and `output` (type route, hook output, -150).
+ * in one table `inet unirail` for IPv4 and IPv6 (on a kernel without inet route chains two tables,
+ * `ip unirail` and `ip6 unirail`; on a kernel without IPv6 only `ip unirail`), with the chains
+ * `prerouting` (type filter, hook prerouting, priority mangle -150) and `output` (type route, hook
+ * output, -150).
  */
 
 #include "kern/netlink/nl.h"

@@ -79,7 +79,7 @@ static bool parse_nets(const struct rtmsg *head, struct nlattr *const *tb, struc
 }
 
 /* Returns 1 if the message is a route, whose hops the caller frees; 0 if its family is neither IPv4
- * nor IPv6, or its prefix length is invalid. */
+ * nor IPv6, or its prefix length is invalid; -EBADMSG if the message is truncated. */
 static int parse_route(const struct nlmsghdr *h, struct route *r)
 {
 	const struct rtmsg *head = nlmsg_data(h);

@@ -48,7 +48,8 @@ static bool has_more(const struct nlmsghdr *h, const struct fib_rule_hdr *head)
 	return head->tos;
 }
 
-/* Returns 1 if the message is a rule, 0 if its family is neither IPv4 nor IPv6. */
+/* Returns 1 if the message is a rule, 0 if its family is neither IPv4 nor IPv6, -EBADMSG if the
+ * message is truncated or a prefix length is invalid. */
 static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 {
 	const struct fib_rule_hdr *head = nlmsg_data(h);

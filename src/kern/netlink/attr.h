@@ -46,7 +46,7 @@ void get_mac(const struct nlattr *a, struct mac *ret);
 /* Fills tb[0..max] with a message's attributes; -EBADMSG: the header of the message is
  * truncated. */
 int msg_attrs(const struct nlmsghdr *h, size_t head_len, struct nlattr **tb, int max);
-/* Fills tb[0..max] with the attributes nested in a; a NULL: all are NULL. */
+/* Fills tb[0..max] with the attributes nested in `a`; if `a` is NULL, with NULL pointers. */
 void nested_attrs(const struct nlattr *a, struct nlattr **tb, int max);
 
 uint8_t family_of(int af); /* converts AF_INET to 4, AF_INET6 to 6, any other family to 0 */

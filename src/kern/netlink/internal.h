@@ -61,8 +61,10 @@ struct nl_item {
 	unsigned int flags;
 	uint32_t seq;
 	char *what;
-	int code;   /* the result */
-	char *text; /* as in struct nl_error; NULL: none */
+	int code; /* the result */
+	/* text of the kernel's extended ack, or the reason passed to nl_batch_refuse(); NULL:
+	 * none */
+	char *text;
 };
 
 struct nl_batch {

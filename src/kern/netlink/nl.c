@@ -466,7 +466,9 @@ static const struct meaning {
 	{-EPERM, ERR_UNAVAILABLE, "needs CAP_NET_ADMIN: run as root"},
 	{-EBUSY, ERR_AGAIN, NULL},
 	{-EAGAIN, ERR_AGAIN, NULL},
-	{-EINTR, ERR_AGAIN, "the list kept changing while it was read"},
+	{-EINTR, ERR_AGAIN,
+	 "the list changed, or parts of the answer were lost, each time it "
+	 "was read"},
 	{-ENOBUFS, ERR_AGAIN, "the kernel's answer was lost, so the outcome is unknown"},
 	{-ETIMEDOUT, ERR_AGAIN, "no answer from the kernel"},
 	{-EBADMSG, ERR_OTHER, "malformed answer from the kernel"},
@@ -794,7 +796,7 @@ static int conclude(struct nl_batch *b, struct err *e)
 	return first;
 }
 
-/* Returns 0 if the chunk was sent, whatever the responses are. */
+/* Returns 0 if the chunk was sent, whatever the responses are, or if it has no message to send. */
 static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, struct err *e)
 {
 	struct nl_error too_long = {.code = -EMSGSIZE};

@@ -50,8 +50,8 @@ int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e);
 int nl_replay_finished(struct nl_wire *w, struct err *e);
 
 /*
- * Batches. `what` describes the action for the user ("create macvlan 'net1' on 'ens1'"); the error
- * is "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
+ * Batches. `what` describes the action for the user ("create macvlan 'net1'"); the error is
+ * "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
  */
 enum nl_flags {
 	NL_OK_EXIST = 1 << 0,  /* EEXIST is success */

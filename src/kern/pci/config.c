@@ -83,7 +83,8 @@ static int circle(const struct config *c, struct err *e)
 	return err_set(e, -EBADMSG, "the list of capabilities of '%s' is circular", c->bdf);
 }
 
-/* Returns the offset of a capability; 0: the device does not have it. */
+/* Returns the offset of a capability; 0: the device does not have it; -EBADMSG: the list is
+ * circular. */
 static int find_cap(const struct config *c, uint8_t id, size_t size, struct err *e)
 {
 	size_t at;
@@ -103,8 +104,9 @@ static int find_cap(const struct config *c, uint8_t id, size_t size, struct err 
 	return 0;
 }
 
-/* Returns the offset of an extended capability; 0: the device does not have it. The header reads as
- * 0xffffffff if the device was removed, or has no extended configuration space. */
+/* Returns the offset of an extended capability; 0: the device does not have it; -EBADMSG: the
+ * list is circular. The header reads as 0xffffffff if the device was removed, or has no extended
+ * configuration space. */
 static int find_ext_cap(const struct config *c, uint16_t id, size_t size, struct err *e)
 {
 	size_t at = CONFIG_EXT;

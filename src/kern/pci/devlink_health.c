@@ -24,7 +24,8 @@ struct reporters {
 	size_t n;
 };
 
-/* Returns 1 if the message is a reporter, 0 if it has another subject. */
+/* Returns 1 if the message is a reporter, 0 if it has another subject, -EBADMSG if it is
+ * truncated. */
 static int read_reporter(const void *msg, struct devlink_reporter *ret)
 {
 	struct nlattr *tb[DEVLINK_ATTR_MAX + 1], *of[DEVLINK_ATTR_MAX + 1];

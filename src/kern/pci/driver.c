@@ -25,8 +25,8 @@ static int write_numvfs(const struct root *r, const char *pf, uint32_t n, struct
 		return err_kind(
 			e, ERR_UNAVAILABLE, code,
 			"create %u VFs of '%s': Cannot allocate memory (ENOMEM): the host's "
-			"firmware (BIOS) reserved no address space for their registers: boot "
-			"with pci=realloc",
+			"firmware (BIOS) reserved too little address space or too few bus "
+			"numbers for them: boot with pci=realloc or pci=assign-busses",
 			n, pf);
 	if (code == -EBUSY)
 		return err_kind(

@@ -303,7 +303,8 @@ int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, s
 	if (!p.n || strcmp(p.ports[p.n - 1], bdf) != 0)
 		return err_set(e, -EBADMSG,
 			       "find the path to PCI device '%s': expected the target of the "
-			       "link %s to end in this address, but it is '%s'",
+			       "link %s to consist of a root complex, at most 15 ports and this "
+			       "address, but it is '%s'",
 			       bdf, path, target);
 	p.n--;
 	*ret = p;

@@ -86,8 +86,8 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 
 /*
  * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no
- * VF is disturbed; otherwise writes 0 first (the kernel requires it), which destroys the existing
- * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY: the error names
+ * VF is disturbed; otherwise existing VFs are destroyed first, by writing 0 (the kernel requires
+ * it). -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY: the error names
  * the cause. Can take several seconds; when pci_set_vfs() returns, it is possible that no driver
  * has bound to a VF yet (to wait for the drivers: kern/pci/uevent.h).
  */

@@ -28,7 +28,7 @@ int uevent_open(int *fd, struct err *e);
 /* Parses one datagram, "add@/devices/...\0ACTION=add\0..."; false: it does not have the kernel's
  * format. */
 bool uevent_parse(struct span datagram, struct uevent *ret);
-/* Returns 1 with an event, 0 if none is waiting, -ENOBUFS if some were lost. */
+/* Returns 1 with an event, 0 if none is waiting, or a negative errno; -ENOBUFS: some were lost. */
 int uevent_next(int fd, struct uevent *ret, struct err *e);
 
 /* Returns 1 if the device exists, 0 if not yet; negative: the wait fails with e. */

@@ -52,8 +52,8 @@ static int open_socket(int family, const char *what, int *fd, struct err *e)
 {
 	int r;
 
-	/* With protocol 0 the socket receives nothing until packet_open_probe() binds it, after it
-	 * has attached the filter. */
+	/* With protocol 0 a packet socket receives nothing until packet_open_probe() binds it,
+	 * after it has attached the filter. */
 	*fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd >= 0)
 		return 0;

@@ -60,7 +60,7 @@ static int take_stats(void *msg, void *arg)
 	return 0;
 }
 
-/* Called before a dump that the kernel interrupted is requested again. */
+/* nl_request() calls this before it repeats a dump that was interrupted or lost. */
 static void forget_stats(void *arg)
 {
 	struct stats *all = arg;
@@ -79,13 +79,14 @@ void rdma_stats_free(struct rdma_stat *v, size_t n)
 	free(v);
 }
 
-/* A kernel that does not support this kind of object rejects the request with EINVAL. */
+/* The kernel rejects the request with EINVAL if it does not support this kind of object, or if
+ * there is no such device or port. */
 static int explain(int r, const char *what, uint32_t index, struct err *e)
 {
 	if (r == -EINVAL || r == -EOPNOTSUPP)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"list counters of %s of RDMA device %u: this kernel does not "
-				"report them",
+				"list counters of %s of RDMA device %u: no such device or port, "
+				"or this kernel does not report them",
 				what, index);
 	return err_wrap(e, r, "list counters of %s of RDMA device %u", what, index);
 }

@@ -302,7 +302,7 @@ static int no_status(const struct grpc *g, struct err *e)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET,
 				"%s: the connection was closed before the answer", g->method);
 	if (g->reset)
-		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the server reset the stream: %s",
+		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the stream was reset: %s",
 				g->method, nghttp2_http2_strerror(g->reset));
 	return err_kind(e, ERR_DECODE, -EPROTO,
 			"%s: the peer is not a gRPC server: HTTP status %d, content-type '%s'",

@@ -24,7 +24,8 @@
  *							acknowledged the SETTINGS
  *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
  *   a request longer than the method's limit		RESOURCE_EXHAUSTED
- *   too many PING, SETTINGS, RST_STREAM, unknown or empty frames	ENHANCE_YOUR_CALM, closed
+ *   too many PING, SETTINGS, unknown or empty frames	ENHANCE_YOUR_CALM, closed
+ *   too many RST_STREAM frames				GOAWAY with INTERNAL_ERROR, closed
  *   compressed message, unknown method			UNIMPLEMENTED
  *   content-type that is not gRPC's, method not POST	HTTP 415, 405
  *   grpc-timeout expired				DEADLINE_EXCEEDED
@@ -144,8 +145,8 @@ size_t grpc_session_calls(const struct grpc_session *s);
 bool grpc_session_is_done(const struct grpc_session *s);
 /* Refuses new calls and sends GOAWAY; open calls finish. */
 void grpc_session_goaway(struct grpc_session *s);
-/* Sets the callback that the session calls when an answer or GOAWAY was queued, also outside of
- * grpc_session_in(). */
+/* Sets the callback that the session calls when an answer or the GOAWAY of grpc_session_goaway()
+ * was queued, also outside of grpc_session_in(). */
 void grpc_session_on_output(struct grpc_session *s, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -48,7 +48,8 @@ struct grpc_in {
 	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
 	int64_t timeout_ms; /* grpc-timeout; -1: none, or not valid */
-	int64_t deadline;   /* deadline of the call, monotonic ms; -1: none */
+	/* deadline of the request or of the call, monotonic ms; -1: none; or TO_SEND */
+	int64_t deadline;
 	uint8_t prefix[PREFIX];
 	size_t prefix_n, want;
 	struct buf request;

@@ -65,7 +65,7 @@ void http1_stop_at_heads(struct http1 *h);
 /* Frees the memory of the message that http1_in() returned. */
 void http1_done(struct http1 *h);
 /* Call it when the peer has closed. Returns 1 if this completes a response without a length, 0
- * between messages, -EPROTO in the middle of a message. */
+ * between messages, -EPROTO in the middle of a message or after a failure of http1_in(). */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 
 /* Returns the progress of the message that is being received. */
@@ -136,7 +136,8 @@ struct http1_call {
  * initializes and the caller frees, even on failure. Returns the status. Errors of kind ERR_AGAIN:
  * -ETIMEDOUT, or -ECONNRESET if the server closes without an answer. Of kind ERR_UNAVAILABLE: the
  * errno of connect(2), for instance if no process listens. Others: -EPROTO: the answer is not HTTP,
- * ends too early or has a body of more than c->max bytes.
+ * ends too early or has a body of more than c->max bytes; -EFBIG: the request is too long;
+ * -ENAMETOOLONG: the socket's path is too long; else the errno of a system call.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. Returns 0 if all of the request is in the

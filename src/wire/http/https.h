@@ -23,8 +23,8 @@ struct https_conf {
 
 struct https_ops {
 	void (*ready)(void *arg);
-	/* Called once at the end of the connection, after every stream has ended with the same
-	 * error. `closed` may free the connection. */
+	/* Called once at the end of the connection, after every open stream has ended with the
+	 * same error. `closed` may free the connection. */
 	void (*closed)(void *arg, const struct err *e);
 };
 

@@ -22,9 +22,9 @@ struct agent_reply {
 void agent_reply_done(struct agent_reply *r);
 #define auto_agent_reply __attribute__((cleanup(agent_reply_done)))
 
-/* Sends a request; `body` NULL: without a body. Negative: the request is too long (-EFBIG), or the
- * server did not answer or answered 503 (kind ERR_AGAIN): "unhealthy spiderpool-agent backend,
- * ...". */
+/* Sends a request; `body` NULL: without a body. Negative: the request is too long (-EFBIG), or
+ * the server sent no valid answer or answered 503 (-EAGAIN, kind ERR_AGAIN): "unhealthy
+ * spiderpool-agent backend, ...". */
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e);
 /*

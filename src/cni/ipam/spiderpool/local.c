@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The spiderpool IPAM in process. One call allocates for all rails of a local store under one
- * lock and with one journal line, and for all rails of a server with one request. */
+ * lock and with one journal line, and for all rails of one server of unirail with one request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -337,8 +337,8 @@ static int make_plan(struct coordinator_nic *nics, size_t n, struct coordinator_
 	return r;
 }
 
-/* Announces the addresses of NICs whose MAC was changed, because neighbours still have the former
- * MAC in their tables. */
+/* Announces the addresses of NICs whose MAC comes from podMACPrefix, because neighbours may
+ * still have the former MAC in their tables. */
 static void announce_macs(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  const struct coordinator_facts *f)
 {

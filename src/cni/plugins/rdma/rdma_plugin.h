@@ -39,7 +39,8 @@ struct rdma_state {
 	/* name of the device on the node (in the file: sandboxRdmaDevName, as in the original) */
 	char host_name[RDMA_NAME_MAX];
 	char in_pod[RDMA_NAME_MAX]; /* name of the device in the pod */
-	/* attachment that owns the device; "" in a file of the original plugin */
+	/* attachment that owns the device; "" if the file does not name it: the file is of the
+	 * original plugin, or a name was too long */
 	char network[128], container[256], ifname[16], netns[RDMA_NETNS_MAX];
 };
 

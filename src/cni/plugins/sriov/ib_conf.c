@@ -155,7 +155,7 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 }
 
 /* If a value is invalid, returns the error but still sets *ret if deviceID is given, because DEL
- * needs the device. */
+ * needs the device. If a key has the wrong type, *ret is unchanged. */
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};

@@ -140,7 +140,8 @@ int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 
 	if (code < 0 && code != -ENOENT)
 		return code;
-	/* Reads the record again, because the process that had the lock may have changed it. */
+	/* del_locked() reads the record again, because the process that had the lock may have
+	 * changed it. */
 	code = lock_vf(a, rail, &r, &vf, &all, e);
 	return code < 0 ? code : del_locked(a, rail, e);
 }
@@ -197,9 +198,9 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. If a
- * running pod has the VF, sets *living to the path of that pod's namespace (the caller frees the
- * string) and returns 1. */
+/* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. If another
+ * attachment, of a running pod, has the VF, sets *living to the path of that pod's namespace
+ * (the caller frees the string) and returns 1. */
 static int restore_from_deleted_pod(struct attach *a, const char *bdf, const char *ifname,
 				    char **living, struct err *e)
 {
@@ -408,8 +409,8 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 		return 0;
 	}
 	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &reason);
-	/* The attributes could not be read, which is not a refusal by the driver: ERR_AGAIN
-	 * makes the caller repeat the restore. */
+	/* The attributes could not be read, which is not a refusal by the driver: with ERR_AGAIN
+	 * the call (DEL, GC or ADD) fails, so that the runtime repeats it. */
 	if (code < 0)
 		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = to_restore(r, &now);
@@ -535,7 +536,8 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 
 /* Moves the RDMA device out of the pod. If the device is not in the pod, or the pod's namespace
  * was deleted (pod is -1), waits until the device is on the node and renames it. -EBUSY
- * (ERR_AGAIN): the device was not found. */
+ * (ERR_AGAIN): the device was not found, or the driver refuses to move it out of the pod because
+ * a process uses it. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {
@@ -556,7 +558,7 @@ static int ib_restore_rdma(const struct root *root, int pod, const struct vf_rec
 	if (!wait_restored(root, r->device, PCI_RDMA, name))
 		return ib_restore_not_yet(r, "the RDMA device", e);
 	if (rdma_move_rename(name, r->rdma, &reason) < 0)
-		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
+		log_warn("cannot restore the name of the VF's RDMA device", LOG_S("device", name),
 			 LOG_S("host_name", r->rdma), LOG_S("error", reason.text));
 	return 0;
 }

@@ -28,8 +28,9 @@
  * so that the RDMA device gets the name again that a device plugin has reported. A process takes
  * the VF's own lock (cni/device/vf_claim.h) before that lock, because sriov may claim the same VF.
  *
- * ADD moves the RDMA device first, because the move recreates the IPoIB netdev. It then moves the
- * netdev and gives it its final name in one message.
+ * ADD moves the RDMA device first, because the move recreates the IPoIB netdev. Unless the kernel
+ * has created the new netdev in the pod (since Linux 6.17), ADD then moves the netdev and gives it
+ * its final name in one message.
  *
  * Before any change, ADD records the VF's state in /var/lib/cni/ib-sriov/<container>-<interface>,
  * in the original's format. DEL, GC and a failed ADD restore that state, whether or not the pod's

@@ -196,8 +196,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	return code > 0 ? 0 : code;
 }
 
-/* Removes this attachment's record, which cannot be read and is useless once the VF is restored,
- * and temporary files of killed processes. */
+/* Removes temporary files of killed processes and, if this attachment has an invalid record,
+ * that record, which is useless once the VF is restored. */
 static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);

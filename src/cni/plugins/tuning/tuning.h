@@ -78,7 +78,8 @@ size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[stati
 /* Print and parse the content of the backup file. -EINVAL: the content is invalid. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
-/* Checks that the link has the configured attributes; otherwise fails with `Error: Tuning ...`. */
+/* Checks that the link has the configured attributes, and that it is promiscuous only if
+ * conf.promisc is true; otherwise fails with `Error: Tuning ...`. */
 int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
 
 /* Checks the sysctls against the text of an allowlist. name: path of the allowlist, for errors. */

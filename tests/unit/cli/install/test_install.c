@@ -293,7 +293,7 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	ASSERT_STR_EQ(
 		t_err,
 		"unirail install: directory '/opt/cni/bin': not installed by unirail: 'alpha', 'beta'; "
-		"--replace renames each to NAME.before-unirail, --skip-existing leaves all except 'unirail' in place, --links "
+		"--replace renames each to NAME.before-unirail, --skip-existing leaves them in place, but fails if 'unirail' is one of them, --links "
 		"selects the links to install\n");
 	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(count(), 2);
