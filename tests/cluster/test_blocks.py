@@ -247,7 +247,7 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
         f.command("add", "*", 3)
         rest.command("add" if i % 2 else "del", "*", 4)
         wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, "requests are under way or all agents are ready", 10)
-        wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} requests to peers are sent", 30)
+        wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} pod requests are answered", 30)
         assert alone(f, rest)
         f.close()
     f = fleet(p, 0, 4)
