@@ -8,8 +8,8 @@
 
 enum { KUBE_TIME_MAX = 40 };
 
-/* Parses "2026-11-21T14:00:00Z", also with fractions and offsets. -EINVAL: not a time, or before
- * 1970. */
+/* Parses "2026-11-21T14:00:00Z", also with fractions and offsets. -EINVAL: not a time, or a year
+ * before 1970. */
 int kube_time_parse(const char *text, int64_t *ret);
 void kube_time_text(int64_t ms, char ret[static KUBE_TIME_MAX]);       /* metav1.Time */
 void kube_micro_time_text(int64_t ms, char ret[static KUBE_TIME_MAX]); /* metav1.MicroTime */

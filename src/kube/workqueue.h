@@ -30,8 +30,8 @@
  * An item has at most one request in flight, and all items together conf.in_flight_max. An item that
  * is added while its request is in flight is reconciled after `done`; one that is queued already
  * keeps its place. Items are reconciled in the order in which they were added, at most
- * WORKQUEUE_BATCH in a turn of the loop. Each function costs at most the logarithm of the number of
- * items.
+ * WORKQUEUE_BATCH in a turn of the loop. Each function except workqueue_free() costs at most the
+ * logarithm of the number of items.
  *
  * reconcile() and done() may call every function below, even workqueue_remove() for their own item;
  * only done() may call workqueue_free(). Requests of removed items are cancelled: done() is not

@@ -13,8 +13,8 @@
  *
  * confine_file() allows the directory of a file, and the directory of the file to which it resolves
  * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
- * readable. If a directory that the daemon only reads does not exist yet, confine_dir() allows the
- * nearest existing parent, except "/". It creates a missing directory that the daemon writes.
+ * readable. With SANDBOX_WRITE, confine_dir() creates a missing directory; with any other right, it
+ * allows the nearest existing parent instead, except "/".
  */
 
 #include "base/file.h"

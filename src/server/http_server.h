@@ -51,7 +51,8 @@
  * are computed round-robin over peer addresses, and other callbacks of the loop run in between.
  * Addresses of known peers come first. With TLS, a rejected connection is closed without a message.
  *
- * Refusals and failed handshakes are logged with the peer's address, rate-limited (base/log.h).
+ * Refused requests and failed handshakes are logged with the peer's address, rate-limited
+ * (base/log.h).
  */
 
 #include "base/loop.h"

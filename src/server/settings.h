@@ -125,8 +125,8 @@ const char *settings_own(const struct settings *s, void *of, const char *text);
 /* Returns the name of the first setting that differs and requires a restart; NULL: none. */
 const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
 
-/* Sets *ret to the i-th key, with its default as text ("": none) and its variables, for
- * documentation and tests; returns false if there are no more keys. */
+/* settings_key() sets *ret to the i-th key, with its default as text ("": none) and its
+ * variables, for documentation and tests; returns false if there are no more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
 	/* arg: such as "TIME"; help ends with the default, if there is one, in parentheses */

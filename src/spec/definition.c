@@ -190,11 +190,10 @@ static int check_type(const struct walk *w, const char *type, const char *outer,
 		return REFUSE(w, "%s is '%.*s', which acts on the node itself: " REMEDY, w->place,
 			      SHOWN, type);
 	if (mode == IS_IPAM && definition_is_interface_plugin(type))
-		return REFUSE(
-			w,
-			"%s is '%.*s', which makes interfaces, expected an IPAM plugin such as "
-			"'spiderpool'",
-			w->place, SHOWN, type);
+		return REFUSE(w,
+			      "%s is '%.*s', which is not an IPAM plugin, expected one such as "
+			      "'spiderpool'",
+			      w->place, SHOWN, type);
 	if (mode != IS_OTHER && outer && strcmp(outer, type) == 0)
 		return REFUSE(
 			w,

@@ -18,10 +18,10 @@
  * a namespace). Any definition that is not trusted is treated as written by a tenant, and refused
  * if it has, at any depth:
  *
- *	type		multus*, unirail* or ifacer, which act on the node itself; a name with '/'; the type of the
+ *	type		multus*, unirail* or ifacer, which act on the node itself; a name that is not of letters, digits, '_', '.' and '-' only; the type of the
  *			plugin that calls it. If the node checks: a plugin that is neither built in, nor a file that only
  *			root can change in a directory that only root can change
- *	ipam.type	a plugin that makes interfaces
+ *	ipam.type	a known plugin that is not an IPAM plugin
  *	keys		that name directories, files, sockets, credentials or the node (table in definition.c), unless the
  *			value is the plugin's default
  *	any value	that is an absolute path, or begins with unix: or file: (except of kernelpath, which names a NIC)

@@ -91,7 +91,8 @@ static const struct field {
 	{"coordinator-new", "policyRoutes", .kind = JSON_ARRAY},
 };
 
-/* Returns whether the list, in the form "auto, enable or disable", contains the word. */
+/* Returns whether the list, such as "auto, enable or disable" or "macvlan ipvlan", contains the
+ * word. */
 static bool is_word_of(const char *list, const char *word)
 {
 	struct span rest = span_of(list), one;

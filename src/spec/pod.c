@@ -320,7 +320,8 @@ static bool is(const char *s, const char *word)
 	return s && strcmp(s, word) == 0;
 }
 
-/* Matches "kubevirt.io" in any version, such as "kubevirt.io/v1". */
+/* Returns whether `api` is any version of the API group: "kubevirt.io/v1" is one of
+ * "kubevirt.io". */
 static bool identity_in_group(const char *api, const char *group)
 {
 	size_t n = strlen(group);

@@ -23,7 +23,8 @@
  * list of one name, an object instead of a list of one object, "to" and "via" in a route.
  *
  * Values are read as Go's decoder does: keys match without case, unknown keys are ignored with a
- * warning. Errors name pod, annotation and position, and the remedy; kind ERR_CONF.
+ * warning. Errors in a value have kind ERR_CONF and name the pod or namespace, the annotation, the
+ * position and the remedy.
  */
 
 #include "ipam/ipam.h"

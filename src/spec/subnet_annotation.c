@@ -14,7 +14,7 @@
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
-/* Reading the annotations of an application's pod template. */
+/* --- reading the annotations of an application's pod template --- */
 
 enum { ANNOTATION_MAX = 64 << 10, NICS_MAX = 64, NUMBER_MAX = 1 << 20 };
 

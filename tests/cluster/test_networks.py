@@ -289,8 +289,8 @@ def left(w):
 
 
 def test_network_status_is_written_by_the_successor_of_a_killed_agent(node_with_agent):
-    """The agent is killed after it has answered the plan request and before the plugin sends its report: the next agent writes the
-    status."""
+    """The agent is killed after it has answered the request for the pod's networks and before the plugin sends its report: the next
+    agent writes the status."""
     w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod()
     w.networks(pod, 1)
@@ -329,7 +329,7 @@ def test_unwritten_network_status_outlives_the_agent(node_with_agent):
     w.agent.start()
     text = wait(lambda: w.annotation(pod), "the pod's network-status is written")
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
-    wait(lambda: left(w) == ["young"], "only the report of pod young is left")
+    wait(lambda: left(w) == ["young"], "only the incomplete report 'young' is left")
     assert "half" in w.agent.logged("cannot recover a pod's network-status")[0]["file"]
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))

@@ -71,14 +71,14 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     plugin.allocate(["0", "1"])
     node.pods.pods = {"limited": {"c": {"rdma/all": ["0", "1"]}}}
     file = node.group(uid)
-    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit")
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the pod's control group has its limit")
     assert a.logged("set the limits of an RDMA device")
     asked = node.pods.requests
     # A restarted agent also limits a pod that was created before the start.
     a.stop()
     file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
     agent(*LIMITS)
-    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit again")
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the pod's control group has its limit again")
     assert node.pods.requests > asked and not event_messages(mine, "cannot limit")
 
 

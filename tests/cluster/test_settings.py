@@ -26,7 +26,8 @@ def test_running_agent_reads_its_changed_settings_file_again(nodes, agent, rails
 
 
 def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
-    """Wrong settings end the agent with one line and the status of a usage error; a missing kubeconfig ends it with status 1."""
+    """Wrong settings end the agent with an error that names them and the status of a usage error; a missing kubeconfig ends it with
+    status 1."""
     conf = tmp_path / "agent.conf"
     conf.write_text("[agent]\nhealth-port = 99999\n")
     r = mine.unirail("agent", "--config", conf)

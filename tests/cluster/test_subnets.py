@@ -173,7 +173,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
          "the pool has the two addresses in use and the two highest others")
     wait(lambda: "pendingRelease" not in place.controlled("s4")[name], "the subnet holds no addresses for the pool")
     assert place.status("s4")["allocatedIPCount"] == 4
-    # With fewer replicas than pods the pool keeps its size until the pods are deleted; the controller reports this.
+    # With fewer replicas than addresses in use the pool keeps its size until enough of these are released; the controller reports this.
     place.scale("Deployment", "web", 1)
     c.wait_logged("IPPool available free IPs are not enough")
 
@@ -536,7 +536,7 @@ def test_pod_of_a_cronjob_gets_its_pool_and_pod_without_owner_is_refused(place, 
 
 
 def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
-    """The agent creates the pool when the first pod whose annotation gives a fixed number of addresses requests its networks; a pod
+    """The agent creates the pool when the first pod whose annotation gives a fixed number of addresses requests its address; a pod
     without this number is refused."""
     mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

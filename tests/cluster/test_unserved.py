@@ -66,8 +66,8 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
 
 
 def test_annotation_about_a_former_resource_is_removed(cluster, replica, ns):
-    """When a network gets another resource, the controller removes the annotation about the former resource. It also removes an
-    annotation that a user wrote."""
+    """When a network gets another resource, the controller removes the annotation about the former resource. The
+    NetworkAttachmentDefinition does not get an annotation that a user wrote into the SpiderMultusConfig."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}
     cluster.ok("PATCH", "/api/v1/nodes/n2/status", capacity, type=MERGE)

@@ -30,7 +30,7 @@ INJECT = "cni.spidernet.io/rdma-resource-inject"
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster for the tests of this file only: the webhooks would refuse the objects of tests in other files."""
+    """A cluster for the tests of one file only: the webhooks would refuse the objects of tests in other files."""
     yield from cluster_with_crds()
 
 

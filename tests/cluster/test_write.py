@@ -34,7 +34,7 @@ def test_second_create_of_an_object_is_refused(cluster, ns, do):
 
 
 def test_large_object_is_created(cluster, ns, do):
-    """The object is larger than the server's HTTP/2 window: the client sends the rest as the server extends the window."""
+    """The object is larger than the initial HTTP/2 window (65,535 bytes): the client sends the rest once the server extends the window."""
     status, made = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 110000,
                                                                                        "z": "\u00e9"}}))
     assert status == 201 and made["data"] == {"x": "y" * 110000, "z": "é"}

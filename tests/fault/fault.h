@@ -166,8 +166,9 @@ struct tally {
 	long points;
 	long survived, undone,
 		/* survived: the call succeeded; undone: it failed with an error (an ADD must
-		 * then have undone everything); cleaned: it ended otherwise (for example
-		 * killed), or it was a DEL that failed in a trial of rails.c */
+		 * then have undone everything, except in a scene with arm()); cleaned: it ended
+		 * otherwise (for example killed), or it was a DEL that failed in a trial of
+		 * rails.c */
 		cleaned;
 	long failed;
 	long unnamed; /* error texts without the errno's name */

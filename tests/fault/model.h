@@ -44,7 +44,7 @@ enum op {
 	OP_CHURN,
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
-	OP_TEAR,   /* an incomplete line at the journal's end */
+	OP_TEAR,   /* the journal ends with an incomplete line or with zeros */
 	OP_LITTER, /* a temporary file that a killed compaction left */
 	OP_CUT,	   /* the journal is truncated or one byte of it is changed; then it is restored */
 };
@@ -182,10 +182,8 @@ void store_read(const struct model *m, struct seen *ret, struct buf *wrong);
 /* model_disk.c */
 void store_tear(uint32_t how);
 void store_litter(void);
-/*
- * Truncates the journal or changes one byte, according to `how`; returns its original content,
- * which the caller frees. False: there is no journal.
- */
+/* Truncates the journal or changes one byte, according to `how`; returns its original content,
+ * which the caller frees. False: the journal is missing, unreadable or empty. */
 bool store_spoil(uint32_t how, char **was, size_t *n);
 void store_mend(const char *was, size_t n);
 /* 0, or the error of opening the store. */

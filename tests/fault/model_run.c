@@ -270,7 +270,7 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 }
 
 /*
- * Ends all containers, runs GC and sets the clock 30 days ahead, when all delays are over: every
+ * Ends all containers, runs GC and sets the clock 30 days ahead, so that all delays are over: every
  * address except the retained ones can be allocated again.
  */
 static bool wind_up(struct running *x)

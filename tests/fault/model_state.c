@@ -227,7 +227,8 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 
 /* --- DEL, GC and others --- */
 
-/* Many allocations and releases: the model applies only the last allocation and its release. */
+/* Many allocations and releases: the model applies only the last allocation and, unless
+ * r->rounds is 0, its release. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
 {
 	struct adding x = {.m = m, .s = s, .container = CHURN};

@@ -192,7 +192,7 @@ static bool at_entry(pid_t pid, struct shot *s)
 }
 
 /* Returns the signal to deliver to the child; 0: none, since the stop is due to ptrace or to the
- * SIGSTOP that a child raises before its first step (model_run.c). */
+ * SIGSTOP that a child of model_run.c raises before it calls the store. */
 static long forward(int st)
 {
 	int sig = WSTOPSIG(st);

@@ -42,8 +42,8 @@ WRAP(ssize_t, pwrite, int fd, const void *p, size_t n, off_t at);
 WRAP(int, ftruncate, int fd, off_t size);
 WRAP(int, fdatasync, int fd);
 
-/* FD_ROOT: descriptor of fuzz_root(). FD_FIRST + i: descriptor of opened[i]; lower descriptors
- * are real ones. */
+/* FD_ROOT: descriptor of fuzz_root(). FD_FIRST + i: descriptor of opened[i]. Descriptors below
+ * FD_ROOT are real ones. */
 enum { NAMES_MAX = 64, OPEN_MAX = 32, FD_ROOT = 1 << 20, FD_FIRST, PATH_BYTES = 512 };
 
 struct file {

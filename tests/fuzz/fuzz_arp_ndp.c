@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ARP and NDP packets as they come from the link. The first byte selects the protocol; for NDP the
- * length of the link's addresses, and whether the checksum is corrected, so that the code behind
- * the check is reached; for ARP whether the packet was unicast. A parsed packet is written, and
- * parsed again with the same result.
+ * length of the link-layer addresses, and whether the checksum is corrected, so that the code
+ * behind the check is reached; for ARP whether the packet was unicast. A parsed packet is written,
+ * and parsed again with the same result.
  */
 #include <errno.h>
 #include <string.h>

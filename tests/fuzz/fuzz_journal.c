@@ -105,8 +105,9 @@ static void check_table(const struct lease_table *t)
 	}
 }
 
-/* Returns one or two changes: a new lease with the input's first line as container ID and pod
- * name; the journal's last lease, if there is one, allocated if it was free, otherwise free. */
+/* Writes one or two changes to v and returns their number. First: a new lease with the input's
+ * first line as container ID and pod name. Second: the journal's last lease, if there is one,
+ * allocated if it was free, otherwise free. */
 static size_t make_changes(const struct journal *j, const char *text, struct lease v[static 2])
 {
 	struct lease *l = &v[0];

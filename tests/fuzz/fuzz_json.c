@@ -110,8 +110,9 @@ static void check_scalar(const struct json *v)
 		must(strlen(s) < TEXT_MAX);
 }
 
-/* For each of the first eight elements, checks that json_pair() or json_at() returns the element
- * that the walk returned, and that json_get() finds the key. */
+/* Checks the value and, recursively, its elements; for each of the first eight elements also
+ * that json_pair() or json_at() returns the element that the walk returned, and that json_get()
+ * finds the key. */
 static void check_value(const struct json *v, int level)
 {
 	struct json_walk w = json_walk_start(v);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CNI protocol and every plugin's configuration. Lines: "PLUGIN VERB", container id, interface,
- * CNI_ARGS; the rest is stdin. Each plugin's verbs are replaced by functions that read and validate
- * its configuration (netconf_*.c), so that no call reaches the kernel, a program or a file.
+ * The CNI protocol and the configurations of the plugins in plugins[]. Lines: "PLUGIN VERB",
+ * container id, interface, CNI_ARGS; the rest is stdin. Each plugin's verbs are replaced by
+ * functions that read and validate its configuration (netconf_*.c), so that no call reaches the
+ * kernel, a program or a file.
  */
 #include "netconf.h"
 

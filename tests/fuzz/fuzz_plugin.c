@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests of a kubelet, or of another process that reaches the socket, to a device plugin. The
- * first byte selects the message, the rest is its protobuf. The answer has the requested ids, and
- * decoding it must give as many ids.
+ * first byte selects the message, the rest is its protobuf. The answer has the requested ids; if it
+ * can be decoded, that must give as many ids.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static void check_ids(const struct message_ids *l)
 	}
 }
 
-/* Encodes the requested ids as an answer, as answer_preferred() does with the preferred ids;
- * decoding the answer must give as many ids. */
+/* Encodes the requested ids as an answer, as answer_preferred() does with the preferred ids; if
+ * the answer can be decoded, that must give as many ids. */
 static void answer_ids(const struct message_request *q)
 {
 	struct message_ids *v = xcalloc(q->n + 1, sizeof(*v));

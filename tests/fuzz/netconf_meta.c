@@ -25,7 +25,7 @@ static struct chained_call meta_of(struct cni_call *c)
 
 /* --- tuning --- */
 
-/* The state saved for DEL is read back unchanged. */
+/* MAC, MTU and txQLen that are saved for DEL are read back unchanged. */
 static void check_backup(const struct tuning_attrs *a)
 {
 	struct tuning_attrs again = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's API on a separate store: request bodies for each path of the API, and many addresses
- * of a container, many leases of a node, and many pools. This file stands in for the agent's server
- * (server/http_server.c).
+ * The agent's API on a separate store: request bodies for each POST path that reads one, and many
+ * addresses of a container, many leases of a node, and many pools. This file stands in for the
+ * agent's server (server/http_server.c).
  */
 #include <fcntl.h>
 #include <ftw.h>

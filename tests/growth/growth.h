@@ -37,9 +37,9 @@ struct shapes {
 	size_t n;
 };
 
-/* Finds the lists, the maps and the strings (except enums and entries of a list) in a schema
- * (openAPIV3Schema), so that fields that the schema gains in the future are tested without a
- * change here. */
+/* Finds the lists, the maps and the strings (except apiVersion, kind, enums, and entries of a
+ * list or map) in a schema (openAPIV3Schema), so that fields that the schema gains in the future
+ * are tested without a change here. */
 void shapes_of(const struct json *schema, struct shapes *ret);
 /* Writes n entries (for a string: n pieces of text) into `object` at the path. variant: their
  * order and content. */

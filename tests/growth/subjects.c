@@ -221,10 +221,9 @@ static struct admit_request request_from(const struct sample *s, bool old)
 				      NULL};
 }
 
-/*
- * Returns a cache that has, for a SpiderIPPool or SpiderSubnet, one pool and one subnet as large as
- * the object, and otherwise nothing.
- */
+/* Returns a cache that has, for a SpiderIPPool or SpiderSubnet, the object's previous version
+ * (without one, the object itself) as its one pool and its one subnet, and is empty for other
+ * kinds. */
 static struct admit_cache cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,

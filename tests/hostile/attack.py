@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: attack.py PORT KIND N RATE SOURCE...
-Keeps N connections to 127.0.0.1:PORT, in turn from the given source addresses, and reopens closed ones, RATE per second at most. Each
-connection sends the first text of its KIND at once, and then a byte of the second text every 0.5 s. Prints "ready" to stdout after N
-connections have been opened; ends when stdin is closed.
+"""usage: attack.py PORT KIND N RATE SOURCE... Keeps N connections to 127.0.0.1:PORT, in turn from the given source addresses, and
+reopens closed ones, on average at most RATE per second. Each connection sends the first text of its KIND at once, and then a byte of
+the second text every 0.5 s. Prints "ready" to stdout after N connections have been opened; ends when stdin is closed.
 
 If KIND begins with "tls-", the text is sent after a complete TLS handshake, and a connection counts as open after
 the handshake.

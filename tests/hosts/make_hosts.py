@@ -132,8 +132,8 @@ for i, vf in enumerate(("0000:01:10.0", "0000:01:10.2")):
         h.netdev(at, "eth2")
 h.write("qemu_igb.tree")
 
-# switchdev mode (Documentation/networking/representors.rst): the PF's directory lists the ports of its switch, including p0, and some of
-# them sort before p0; the netdevs of VFs are in the VFs' directories. One VF is bound to vfio-pci, one is in a pod.
+# switchdev mode (Documentation/networking/representors.rst): the PF's directory lists the ports of its switch, including p0, and the other
+# ports sort before p0; the netdevs of VFs are in the VFs' directories. One VF is bound to vfio-pci, one is in a pod.
 h = Host("ConnectX-6 Dx in switchdev mode")
 h.bus("mlx5_core", "vfio-pci")
 bridge = "pci0000:80/0000:80:02.0"
@@ -160,8 +160,7 @@ for i, vf in enumerate(vfs):
         h.port(at, f"mlx5_{1 + i}", "4: ACTIVE", "100 Gb/sec (4X EDR)")
 h.write("mlx5_switchdev.tree")
 
-# The PF itself is bound to a user-space driver: it has neither netdev nor RDMA device, but still has the links virtfnN, which number its
-# VFs.
+# The PF itself is bound to vfio-pci: it has neither netdev nor RDMA device, but still has the links virtfnN, which number its VFs.
 h = Host("ConnectX-6 Dx whose PF is with vfio-pci")
 h.bus("mlx5_core", "vfio-pci")
 pf = h.function("pci0000:c0/0000:c0:01.0/0000:c1:00.0", "vfio-pci", (MLX, 0x101D, MLX, 0x0016), 0x020000, 1, 80)
@@ -197,7 +196,7 @@ h.write("mlx5_ib_vfio.tree")
 
 
 def chars(h, at, name, uverbs, umads=(), issms=(), ucm=None):
-    """Character devices of an RDMA device; one umad and one issm per port."""
+    """Character devices of an RDMA device; umads and issms have one entry per port, or are empty."""
     h.file(f"{at}/infiniband_verbs/{uverbs}/ibdev", name)
     for mad in (*issms, *umads):
         h.file(f"{at}/infiniband_mad/{mad}/ibdev", name)

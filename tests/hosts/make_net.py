@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes net_*.tree beside this file: nodes before `unirail host` applied their host.conf. Each tree has a host.conf and the program
-that owns the node's interfaces. Composed from include/uapi/linux/rtnetlink.h and rdma_netlink.h. net_*.steps has the steps that they
-need (tests/unit/host/test_host_hw.c)."""
+"""Writes net_*.tree beside this file: nodes before `unirail host` applied their host.conf. Each tree has a host.conf and a file of the
+program that owns the node's interfaces. Composed from include/uapi/linux/rtnetlink.h and rdma_netlink.h. net_*.steps has the steps
+that they need (tests/unit/host/test_host_hw.c)."""
 import ipaddress
 import struct
 

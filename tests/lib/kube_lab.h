@@ -34,8 +34,9 @@ struct kube {
 	void (*send)(struct kube_call *c, const struct kube_request *r);
 	const char *list_version; /* resourceVersion of each list; NULL: "1" */
 
-	struct kube_watch *watches; /* the open watches, the last opened first */
-	struct kube_call *calls;    /* the open requests, the last sent first */
+	/* watches that were started and not cancelled, the last started first */
+	struct kube_watch *watches;
+	struct kube_call *calls; /* the open requests, the last sent first */
 	/* n_calls: number of open requests; most_calls: its maximum so far */
 	size_t n_calls, most_calls;
 	size_t sent, cancelled; /* so far */
@@ -83,7 +84,8 @@ static inline void kl_item(const struct kube_list *l, const char *text)
 	ASSERT_OK(l->ops->item(l->arg, json_root(doc), &e), &e);
 }
 
-/* The watch of this kind that was opened last; fails the test if none is open. */
+/* Of the watches of this kind that are not cancelled, the last started; fails the test if there
+ * is none. */
 static inline struct kube_watch *kl_watch(const struct kube *k, const struct kube_kind *kind)
 {
 	struct kube_watch *w = k->watches;

@@ -234,7 +234,7 @@ TINY = {"subnet": "10.7.0.0/30"}
 
 
 def three(settings, version="1.0.0", **more):
-    """ADD of three containers, CHECK and DEL of the second, ADD of a fourth, DEL of the first."""
+    """ADD of three containers, CHECK (from version 0.4.0 on) and DEL of the second, ADD of a fourth, DEL of the first."""
     steps = [ipam("ADD", settings, version, cid=c, **more) for c in ("c1", "c2", "c3")]
     if version >= "0.4.0":
         steps.append(ipam("CHECK", settings, version, cid="c2", **more))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first build from the source tree: libraries, packages, the last lines of `make test`."""
+"""The first build from the source tree: libraries, packages, the last lines of `make test`, the build context of the image."""
 import os
 import shutil
 import signal
@@ -44,7 +44,7 @@ def test_tools_need_lists_the_packages_of_the_given_groups():
 
 
 def test_missing_packages_are_reported_to_a_user_without_root():
-    """PATH has only the programs that tools/need itself calls, and the user is not root."""
+    """PATH has only the shell, env and the programs that tools/need calls, and the user is not root."""
     script = """set -e
         mount -t tmpfs tmpfs /mnt && mkdir /mnt/bin && chmod 755 /mnt /mnt/bin
         for f in sh env grep id cat; do cp "$(command -v $f)" /mnt/bin; done

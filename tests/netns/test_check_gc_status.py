@@ -170,7 +170,8 @@ def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
 
 
 def without_shared_rules(st):
-    """The node's state without the rule of table 500, which may stay when pods are deleted."""
+    """The node's state without the rules of priority 1000 (the coordinator's rule for table 500), and with its neighbours as sorted
+    strings."""
     return {**st, "rules": [r for r in st["rules"] if r["priority"] != 1000], "neighbours": sorted(map(str, st["neighbours"]))}
 
 

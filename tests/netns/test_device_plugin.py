@@ -302,8 +302,8 @@ def pods(tmp_path):
 
 
 def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
-    """The GPUs are those of the newest pod in the kubelet's list, among the pods that have GPUs and that may still wait for a device
-    of the resource."""
+    """The GPUs are those of one pod in the kubelet's list: of the pods that have GPUs and may still wait for a device of the resource,
+    the pod that appeared in the list last."""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
     with Kubelet(node.dir) as kubelet:
@@ -473,7 +473,7 @@ def test_cdi_devices_replace_device_nodes(node):
         assert spec["containerEdits"] == {"hooks": [{"hookName": "createRuntime", "path": "/opt/cni/bin/unirail-cni", "args": [
             "unirail", "memlock-hook", "1048576"]}]}
         # Adds the resource vfs. Then vfs matches no device: its specification is removed, since a specification without devices is invalid.
-        # # Then hca_shared is removed.
+        # Then hca_shared is removed.
         node.configure({**SHARED, "resourceList": [other]})
         container, = kubelet.plugin("intel.com/vfs").allocate(sorted(kubelet.plugin("intel.com/vfs").devices())[:1])
         assert container["devices"] == [] and container["envs"]["PCIDEVICE_INTEL_COM_VFS"] in container["cdi"][0]

@@ -442,8 +442,8 @@ def test_user_without_root_is_refused(host):
 
 
 def test_manifest_prepares_a_host_with_its_capabilities_only(host):
-    """The container runs `host watch`. The test runs `host apply`, `plan` and `undo` with the container's arguments and capabilities;
-    the test's     root directory has the ConfigMap's file at the path where the container mounts it."""
+    """The container runs `host watch`. The test runs `host apply` and `plan` with the container's arguments and capabilities, and `undo`
+    with its capabilities; the test's root directory has the ConfigMap's file at the path where the container mounts it."""
     docs = {d["kind"]: d for d in yaml.safe_load_all((DEPLOY / "host/host.yaml").read_text())}
     pod = docs["DaemonSet"]["spec"]["template"]["spec"]
     (box,) = pod["containers"]

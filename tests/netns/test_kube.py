@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API client against a test server: TLS, and invalid responses. tests/cluster tests it with a real API server."""
+"""The API client against a test server: TLS, retries, invalid responses and credentials. tests/cluster tests it with a real API server."""
 import base64
 import os
 import socket

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated reference: unirail help PLUGIN, netconf, settings and metrics."""
+"""The generated reference (unirail help PLUGIN, netconf, settings and metrics), and the paths, modules and commands that the READMEs
+name."""
 
 import json
 import pathlib

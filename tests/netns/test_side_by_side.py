@@ -117,7 +117,7 @@ def documents(text):
 
 
 def namespace(ns):
-    """The state of a namespace as single values: {"link.net1.mtu": 1500, "sysctl.ipv4/conf/net1/arp_notify": "1"}."""
+    """The state of a namespace as single values: {"link.net1.mtu": "1500", "sysctl.ipv4/conf/net1/arp_notify": "1"}."""
     p = run(["sh", "-c", SHOW], ns=ns, check=False)
     v4, v6, sysctls = (part.strip() for part in p.stdout.split("---"))
     (links, routes4, rules4), (routes6, rules6) = documents(v4), documents(v6)
@@ -214,7 +214,7 @@ def show(key, pair):
 
 
 def unexplained(case, found):
-    """Lists the differences that no row explains, and the rows whose difference did not occur."""
+    """Lists the differences that no row explains, and the rows of case.differs whose difference did not occur."""
     problems, used = [], set()
     for key, pair in found.items():
         met.update(p for p in EVERYWHERE if fnmatch.fnmatchcase(key, p))

@@ -51,7 +51,7 @@ def say(port, data):
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
-def test_invalid_message_of_a_client_is_refused(data, contains):
+def test_message_that_the_server_cannot_serve_is_refused(data, contains):
     with server() as (p, port):
         for _ in range(2):
             answer = say(port, data)

@@ -48,7 +48,7 @@ def test_invalid_configuration_is_refused(lab, more, code, contains):
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 @pytest.mark.parametrize("missing", ["master", "field"])
 def test_del_succeeds_without_the_master(lab, netns, missing):
-    """The original's DEL fails without the master, since it reads the master's MTU."""
+    """The original's DEL fails in both cases: it requires the field, and it reads the MTU of the master."""
     pod, c = lab.pod(), conf(host_local(lab))
     # this kernel has no VLAN links, so macvlan creates the link; vlan's DEL deletes the link by its name
     lab.add({**c, "type": "macvlan"}, pod)

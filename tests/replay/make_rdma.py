@@ -72,7 +72,7 @@ class Host:
         self.objects(QP_GET, index, nest(QP, *v[:1]), nest(QP, *v[1:]))
 
     def contexts(self, index, *pids):
-        if pids == (None,):  # before Linux 5.15
+        if pids == (None,):  # before Linux 5.13
             query = nldev(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
             self.query(query)
             self.answer(struct.pack("<IHHIIi", 20 + len(query), 2, 0, 0, 0, -95) + query)

@@ -5,6 +5,7 @@ rdma_held.nl and the last request of devlink_health.nl: an older kernel) answers
 available. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
 import struct
+import sys
 
 from nlmsg import DONE, MULTI, attr, message, nest, text, u8, u16, u32, u64
 
@@ -21,7 +22,7 @@ def ack(request, code=0):
 
 class Talk:
     def __init__(self, protocol, what):
-        self.lines = [f"# protocol {protocol}", f"# {what}; composed by make_vf.py, not recorded"]
+        self.lines = [f"# protocol {protocol}", f"# {what}; composed by {pathlib.Path(sys.argv[0]).name}, not recorded"]
 
     def query(self, *messages):
         self.lines.append("> " + b"".join(messages).hex())
@@ -87,7 +88,7 @@ for i, s in enumerate(sets):
     t.answer(ack(s, -95 if i == 4 else 0))
 t.write("vf_set.nl")
 
-# ---- attributes that an ADD sets on VF 3, with drivers that behave differently ----
+# ---- attributes of VFs that ADD and DEL set, with drivers that behave differently ----
 FREE, PODS = bytes([2, 0, 0, 0, 0, 3]), bytes([2, 0, 0, 0, 7, 1])
 
 

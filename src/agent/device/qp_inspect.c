@@ -113,7 +113,7 @@ static const struct rdma_port *active_port(const struct rdma_dev *d)
 	return NULL;
 }
 
-/* Lists objects of one kind. A kernel before 5.15 does not list contexts (-EOPNOTSUPP), so it is
+/* Lists objects of one kind. A kernel before 5.13 does not list contexts (-EOPNOTSUPP), so it is
  * unknown which processes have opened a device. */
 static int list(struct inspection *l, enum rdma_res_kind kind, struct err *e)
 {

@@ -138,8 +138,8 @@ static int refuse(const struct cni_ipam_call *c, struct err *e)
 {
 	return err_kind(
 		e, ERR_CONF, -ELOOP,
-		"network '%s': conf.ipam.type is '%s', which makes interfaces, expected an IPAM "
-		"plugin such as 'spiderpool' or 'host-local'",
+		"network '%s': conf.ipam.type is '%s', which is not an IPAM plugin, expected one "
+		"such as 'spiderpool' or 'host-local'",
 		c->name, c->type);
 }
 

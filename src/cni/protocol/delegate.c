@@ -491,11 +491,10 @@ static int check_ipam(const struct chain_call *c, struct err *e)
 
 	if (!definition_is_interface_plugin(type))
 		return 0;
-	return err_kind(
-		e, ERR_CONF, -ELOOP,
-		"conf.ipam.type is '%s', which makes interfaces, expected an IPAM plugin such as "
-		"'host-local'",
-		type);
+	return err_kind(e, ERR_CONF, -ELOOP,
+			"conf.ipam.type is '%s', which is not an IPAM plugin, expected one such as "
+			"'host-local'",
+			type);
 }
 
 int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e)

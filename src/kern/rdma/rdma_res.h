@@ -35,7 +35,7 @@ struct rdma_count {
 };
 
 /* Lists the objects of one kind. -EINVAL: there is no such device, or the kernel does not list
- * this kind (CTX: before Linux 5.15). */
+ * this kind (CTX: before Linux 5.13). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
 /*

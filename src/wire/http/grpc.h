@@ -9,7 +9,8 @@
  * Errors: for a grpc-status other than OK the errno is that of statuses[] in grpc.c (-EAGAIN for
  * UNAVAILABLE, -EOPNOTSUPP for UNIMPLEMENTED, -ENOENT for NOT_FOUND ...), and the text is "METHOD:
  * STATUS: the server's grpc-message". -ETIMEDOUT: the deadline has passed. -EPROTO: the peer is not
- * a gRPC server, or its answer is malformed. -EMSGSIZE: the answer is larger than `max`.
+ * a gRPC server, or its answer is malformed. -ECONNRESET: the connection or the stream was closed
+ * before the answer. -EMSGSIZE: the answer is larger than `max`.
  */
 
 #include <stdbool.h>

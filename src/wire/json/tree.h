@@ -13,7 +13,8 @@
  * Nothing is borrowed from the document, except by json_tree_over(). Functions except
  * json_tree_next() and json_tree_set_text() accept a tree that is NULL or of the wrong kind: they
  * change nothing and return NULL, false or an error, so that callers can follow paths without
- * checks. Of duplicate keys the last counts.
+ * checks; json_tree_kind(), json_tree_same() and json_tree_write() treat NULL as a JSON null. Of
+ * duplicate keys the last counts.
  */
 
 #include "wire/json/json.h"

@@ -41,9 +41,10 @@ struct tls_conf {
 /* Findings of the verification of a peer's chain, for the error text and the resumption of
  * sessions. */
 struct tls_check {
-	char *name;	  /* name expected in the certificate; NULL: any */
-	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
-	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
+	char *name; /* name expected in the certificate; NULL: any */
+	/* the name parsed as an IP address; family 0: a DNS name, or `name` is NULL */
+	struct ipaddr ip;
+	uint32_t flags; /* MBEDTLS_X509_BADCERT_... */
 	/* mbedTLS checked a chain, `flags` has the result; false for a resumed session */
 	bool verified;
 	/* earliest expiry of the chain's certificates, in seconds since the epoch */

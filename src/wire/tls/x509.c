@@ -41,8 +41,10 @@ static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *
 				     tls_random, NULL);
 
 	explicit_bzero(text, strlen(text));
-	return r ? err_kind(e, ERR_CONF, -EINVAL, "%s is not a key in PEM (mbedTLS -0x%04x)", what,
-			    (unsigned int)-r)
+	return r ? err_kind(e, ERR_CONF, -EINVAL,
+			    "%s is not a key in PEM or not supported "
+			    "(mbedTLS -0x%04x)",
+			    what, (unsigned int)-r)
 		 : 0;
 }
 

@@ -34,7 +34,8 @@ struct x509_facts {
 int x509_inspect(struct span pem, struct x509_facts *ret, struct err *e);
 
 /* Verifies that `chain` is valid now for the server `name` (NULL: any name) under the CA `ca`.
- * -EKEYREJECTED with the reason. -EINVAL: `chain` or `ca` is not a certificate. */
+ * -EKEYREJECTED with the reason. -EINVAL: `chain` or `ca` has no certificate, or one that
+ * mbedTLS cannot read. */
 int x509_trusts(struct span ca, struct span chain, const char *name, struct err *e);
 /* Checks that the key belongs to the certificate. -EINVAL with the reason. */
 int x509_fits(struct span cert, struct span key, struct err *e);

@@ -153,7 +153,7 @@ def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
     """An interface plugin as IPAM plugin would execute itself without end. ADD fails, whether the definition is trusted or not."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
-    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which makes interfaces"])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which is not an IPAM plugin"])
     lab.ok("DEL", c, pod, ifname="eth0")
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}
 
@@ -162,7 +162,7 @@ def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
 def test_plugin_called_without_unirail_cni_refuses_an_interface_plugin_as_ipam(lab, kind):
     pod = lab.pod()
     c = {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": kind}}
-    lab.fail("ADD", c, pod, 7, contains=[f"conf.ipam.type is '{kind}', which makes interfaces"])
+    lab.fail("ADD", c, pod, 7, contains=[f"conf.ipam.type is '{kind}', which is not an IPAM plugin"])
     lab.ok("DEL", c, pod)
     assert link_names(pod.ns) == ["lo"]
 

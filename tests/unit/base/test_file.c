@@ -161,8 +161,8 @@ static void strict_cases(struct place *p)
 	struct err e = ERR_INIT;
 	int fd = -1;
 
-	/* A strict root permits paths without symbolic links, links that root owns, and, with
-	 * O_NOFOLLOW, any link as the last name. */
+	/* A strict root permits paths without symbolic links, links that only root can change,
+	 * and, with O_PATH | O_NOFOLLOW, any link as the last name. */
 	ASSERT_EQ(open_at(&r, p, "/file", O_RDWR, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
 	ASSERT_EQ(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);

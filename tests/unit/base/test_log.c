@@ -150,8 +150,8 @@ static void test_lines_below_the_threshold_are_dropped(void **state)
 	ASSERT_EQ(log_level_parse("loud", &v), -EINVAL);
 	ASSERT_EQ(v, LOG_WARN);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		ASSERT_EQ_MSG(log_level_parse(names[i], &v), 0, "words[%zu]", i);
-		ASSERT_EQ_MSG(v, levels[i], "words[%zu]", i);
+		ASSERT_EQ_MSG(log_level_parse(names[i], &v), 0, "names[%zu]", i);
+		ASSERT_EQ_MSG(v, levels[i], "names[%zu]", i);
 	}
 }
 

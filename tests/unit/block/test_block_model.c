@@ -64,7 +64,7 @@ static struct node {
 	size_t seen; /* number of server events that the node's watch has delivered */
 	int made;    /* number of Node objects that the node has had since the first */
 	bool lost, etcd_restored, alone;
-	bool observed_restore; /* the node was running when etcd was restored */
+	bool observed_restore; /* etcd was restored while the current agent was running */
 	int64_t frozen_until;
 } nodes[ALL]; /* the last node (TWIN) runs under the name of the first */
 
@@ -760,7 +760,7 @@ static void end_twin(void)
 	nodes[0].alone = true;
 }
 
-/* node0 requests every address, the other nodes none. */
+/* node0 requests every free address, the other nodes none. */
 static void fill_round(struct node *x, int all)
 {
 	now += 100;

@@ -85,8 +85,8 @@ static void is_section(const char *kind, const char *const *variables, const cha
 
 static const char *const none[] = {NULL};
 
-/* The documented invocation of rdma-qos.sh sets its variables to their default values; it must
- * still write a section. */
+/* The documented invocation of rdma-qos.sh sets variables of the script to their default values.
+ * `unirail host qos` with these variables must still write a section. */
 static void test_option_with_the_default_value_makes_a_section(void **state)
 {
 	static const char *const documented[] = {"GPU_RDMA_PRIORITY=5", "GPU_CNP_PRIORITY=6", NULL};

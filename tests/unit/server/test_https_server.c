@@ -187,11 +187,11 @@ static char *hear(struct client *c, const char *until)
 }
 
 /*
- * Sends a request until the server responds. Returns the bytes of the response that were read; the
- * caller frees them. Returns "" if the connection ended instead, and NULL if no response arrived
- * before everything was sent or a write failed. The server does not read a refused body to its end: a client that
- * continues to send for more than one second, or sends more than 2 MB, after the refusal gets a
- * reset instead of the response.
+ * Sends the body of a request until the server responds. Returns the bytes of the response that
+ * were read; the caller frees them. Returns "" if the connection ended instead, and NULL if no
+ * response arrived before everything was sent or a write failed. The server does not read a refused
+ * body to its end: a client that continues to send for more than one second, or sends more than 2
+ * MB, after the refusal gets a reset instead of the response.
  */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
@@ -403,8 +403,8 @@ static void test_broken_tls_connections_do_not_affect_other_connections(void **s
 	still_well();
 }
 
-/* /never is refused after its head: the server does not wait for the body, and the response has no
- * details. */
+/* /never is refused after its head: the server does not wait for the body, and the response has
+ * no details. After the response to /once the server closes the connection. */
 static void test_body_of_a_request_refused_by_its_head_is_not_read(void **state)
 {
 	struct client c = connected(), once = connected();

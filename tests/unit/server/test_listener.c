@@ -129,7 +129,9 @@ static void test_invalid_socket_paths_are_refused(void **state)
 	fails("/proc/none/sock", -ENOENT, "/proc/none");
 }
 
-/* systemd passes the socket as descriptor 3 and sets LISTEN_PID and LISTEN_FDS. */
+/* Passes the socket as systemd does: as descriptor 3, with LISTEN_PID and LISTEN_FDS. Returns
+ * the result of listener_inherit(); -1000: wrong descriptor or flags; -1001: a variable is still
+ * set. */
 static int inherit(const char *pid, const char *fds, int fd, struct err *e)
 {
 	struct listener l;

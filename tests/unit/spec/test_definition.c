@@ -109,7 +109,7 @@ static void test_interface_plugins_are_refused_as_ipam(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		auto_free char *text = xasprintf("{\"type\":\"vlan\"," IPAM("%s") "}}", types[i]);
 
-		refused(text, "which makes interfaces, expected an IPAM plugin");
+		refused(text, "which is not an IPAM plugin, expected one");
 	}
 	refused("{\"type\":\"odd\"," IPAM("odd") "}}", "a plugin must not call itself");
 	refused("{\"type\":\"odd\",\"delegate\":{\"type\":\"odd\"}}",

@@ -63,8 +63,8 @@ void api_put(const char *path, const char *text);
 struct json_doc *api_get(const char *path);
 size_t api_count(const char *prefix); /* number of objects whose path begins with the prefix */
 
-/* The requests of this method so far; NULL: all that write. Returns their number; *v (v may be
- * NULL) is valid until the next call. */
+/* The requests of this method so far; NULL: all that write. Returns their number; v may be NULL;
+ * *v is valid until the next call of api_requests() or api_forget(). */
 size_t api_requests(const char *method, const struct api_request **v);
 void api_forget(void); /* empties the list of requests */
 

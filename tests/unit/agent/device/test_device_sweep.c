@@ -190,16 +190,16 @@ static void test_reads_of_an_unchanged_node_become_rare_and_stop(void **state)
 	l.served[1] = "rdma/b";
 	plan(&l, "", 1);
 	assert_false(device_sweep_due(l.sweep, DAY_MS));
-	/* No read is due before the grace period ends. After that every check reads the Node,
-	 * since the kubelet may set the capacity to 0 at any time. */
+	/* No read is due before the grace period ends. For the next FAST_MS (15 minutes) every
+	 * check reads the Node, since the kubelet sets the capacity to 0 after five minutes. */
 	l.served[0] = l.served[1] = NULL;
 	plan(&l, "\"rdma/a\":\"8\"", 2);
 	assert_false(device_sweep_due(l.sweep, 1 + GRACE_MS));
 	assert_true(device_sweep_due(l.sweep, 2 + GRACE_MS));
 	plan(&l, "\"rdma/a\":\"8\"", 10 * MINUTE_MS);
 	assert_true(device_sweep_due(l.sweep, 10 * MINUTE_MS + 1));
-	/* If another plugin serves the resource, or the Node does not have it, reads become rare
-	 * and finally stop. */
+	/* After that a read is due every five minutes. After a day the agent forgets a resource
+	 * that another plugin serves or that the Node does not have, and the reads stop. */
 	plan(&l, "\"rdma/a\":\"8\"", 20 * MINUTE_MS);
 	assert_false(device_sweep_due(l.sweep, 24 * MINUTE_MS));
 	assert_true(device_sweep_due(l.sweep, 25 * MINUTE_MS));

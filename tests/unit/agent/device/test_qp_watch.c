@@ -64,7 +64,7 @@ static void test_cause_of_a_missing_queue_pair_is_named_for_each_container(void 
 		{.uid = UID "2", .devices = rxe0, .n_devices = 1},
 		/* opened the device, low memlock limit */
 		{.uid = UID "3", .devices = rxe0, .n_devices = 1},
-		{.uid = UID "4", .devices = rxe0, .n_devices = 1},  /* opened the device */
+		{.uid = UID "4", .devices = rxe0, .n_devices = 1},  /* opened rxe1 */
 		{.uid = UID "5", .devices = rxe0, .n_devices = 1},  /* opened nothing */
 		{.uid = UID "6", .devices = rxe1, .n_devices = 1},  /* its port is down */
 		{.uid = UID "7", .devices = other, .n_devices = 1}, /* not visible */

@@ -153,8 +153,9 @@ static void test_requested_mac_ips_default_route_and_cni_args_are_written(void *
 	"\"cgroupPath\":\"/x\"}}"
 
 /* runtimeConfig gets the values of the capabilities that the plugin declares: for each, the
- * value that the pod requests, otherwise the value of the container runtime, if any. In the
- * pod's first network, runtimeConfig gets only values of the container runtime. */
+ * value that the pod's requests or its device determine, otherwise the value of the container
+ * runtime, if any. In the pod's first network, runtimeConfig gets only values of the container
+ * runtime. */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	static const char element[] =

@@ -275,8 +275,9 @@ static void test_removed_or_recreated_function_needs_no_restore(void **state)
 	host_remove(&h);
 }
 
-/* If a driver refuses an attribute permanently, vf_restore() returns 1, so the pod's DEL does
- * not fail. With VF_RESTORE_STRICT, which the next ADD sets, vf_restore() fails. */
+/* If a driver refuses an attribute, here because the port has no carrier, vf_restore() returns
+ * 1, so the pod's DEL does not fail. With VF_RESTORE_STRICT, which the next ADD sets,
+ * vf_restore() fails. */
 static void test_attribute_refused_by_the_driver_does_not_fail_the_pods_del(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");

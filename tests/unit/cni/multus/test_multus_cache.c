@@ -190,7 +190,7 @@ static void test_invalid_cache_files_are_errors(void **state)
 }
 
 /* Delegates are read as they were written, with configurations of every length modulo 3 (base64
- * padding) and with `keeper`, the name of the network for which unirail-cni wrote them. */
+ * padding) and with `keeper`, the name in the netconf of the unirail-cni that wrote them. */
 static void test_written_delegates_are_read_again(void **state)
 {
 	char conf[] =

@@ -123,8 +123,8 @@ static void test_mtu_above_the_masters_is_refused(void **state)
 	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
-/* A key of the netconf overrides the same key of `defaults` (unirail-cni). An `ipam` of the
- * netconf replaces that of `defaults` as a whole. */
+/* A key of the netconf overrides the same key of `defaults` (unirail-cni). The netconf of this
+ * test has neither `mtu` nor `ipam`, so those of `defaults` are used. */
 static void test_network_settings_override_common_defaults(void **state)
 {
 	struct rail_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","

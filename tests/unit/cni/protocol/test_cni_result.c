@@ -50,7 +50,7 @@ static void converts(const char *text, enum cni_version from, enum cni_version t
 	prints(&r, to, want);
 }
 
-/* A result that has every field. */
+/* A result that has every field of the CNI specification. */
 static void full(struct cni_result *r)
 {
 	struct cni_iface *i = cni_result_iface(r, "eth0", "a6:a5:43:44:2e:f3", "/run/netns/pod3");
@@ -130,8 +130,8 @@ static void test_results_are_converted_between_versions(void **state)
 		 "{\"cniVersion\":\"1.0.0\"," FULL_1);
 	converts("{\"cniVersion\":\"1.1.0\"," FULL_1, CNI_1_0_0, CNI_0_3_1,
 		 "{\"cniVersion\":\"0.3.1\"," FULL_04);
-	/* A result of 0.2.0 has no interfaces; an interface of 0.3.0 to 0.4.0 has only a name, a
-	 * MAC and a sandbox. */
+	/* A result of 0.1.0 or 0.2.0 has no interfaces; an interface of 0.3.0 to 0.4.0 has only
+	 * a name, a MAC and a sandbox. */
 	converts(
 		"{" FULL_02, CNI_0_1_0, CNI_1_0_0,
 		"{\"cniVersion\":\"1.0.0\",\"dns\":{\"domain\":\"d.e\",\"nameservers\":[\"1.1.1.1\"],"

@@ -496,10 +496,8 @@ static void test_journal_of_a_killed_rewrite_is_accepted(void **state)
 	ASSERT_EQ(open_or_refuse(), 0);
 	put_back(PATH, &journal[1]);
 	ASSERT_EQ(open_or_refuse(), 0);
-	/*
-	 * Refused: the new journal if it is truncated; the old journal if it is restored after a
-	 * change of the new one.
-	 */
+	/* Refused: the new journal if it is truncated; the old journal if it is restored after a
+	 * change of the new one; the new journal without its anchor file. */
 	write_bytes(PATH, journal[1].p, journal[1].n - 20);
 	ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	put_back(PATH, &journal[1]);
@@ -702,7 +700,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 
 		open_journal(&j);
 		ASSERT_EQ(j.leases.n, allocated);
-		ASSERT_EQ(j.size, j.end); /* the failed change was undone at once */
+		ASSERT_EQ(j.size, j.end); /* the failed change left no bytes in the file */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = t_net(ip);

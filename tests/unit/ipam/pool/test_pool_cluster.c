@@ -277,7 +277,7 @@ static void test_addresses_in_the_status_are_adopted(void **state)
 }
 
 /* Records of other releases of Spiderpool have additional members; "{}", null and an empty text
- * have no records. */
+ * have no records. A pool with an invalid text is left out. */
 static void test_status_of_other_releases_is_read(void **state)
 {
 	(void)state;

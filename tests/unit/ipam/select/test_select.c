@@ -322,8 +322,8 @@ static void test_released_address_waits_for_the_reuse_delay(void **state)
 	assert_pick(&a, "10.0.0.2");
 	lease("10.0.0.1", LEASE_FREE, NOW - 60000, "", "");
 	assert_pick(&a, "10.0.0.1");
-	/* If pool 'a' has no free address, its address that was released longest ago is used
-	 * before any address of pool 'b'. */
+	/* If the reuse delay of every released address of pool 'a' has not ended, the address
+	 * that was released longest ago is used before any address of pool 'b'. */
 	lease("10.0.0.1", LEASE_FREE, NOW - 10, "", "");
 	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
 	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
@@ -542,8 +542,8 @@ static void test_requested_address_of_a_shared_pool_must_be_in_a_local_block(voi
 		       "NIC net1 requests 10.0.0.8, which is in none of its pools");
 }
 
-/* want: the address in another node's block that Spiderpool's records assign to the pod; NULL:
- * none. */
+/* want: the address outside this node's blocks that Spiderpool's records assign to the pod;
+ * NULL: none. */
 static void assert_away(const struct ip_request *a, const char *want)
 {
 	const struct select_facts f = facts;

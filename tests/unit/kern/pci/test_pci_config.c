@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constructed PCI configuration spaces: one of a switch port with ACS, one of a NIC, and some
- * with invalid content. */
+/* Constructed PCI configuration spaces of a switch port with ACS: valid, truncated, and with
+ * invalid content. */
 #include "host_lab.h"
 
 #include <errno.h>

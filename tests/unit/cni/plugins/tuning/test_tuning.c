@@ -105,7 +105,7 @@ static void test_tuning_args_take_precedence_over_the_configuration(void **state
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" B "'}}", "mac=" B " ");
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" A "'},'args':{'cni':{'mac':'" B "'}}}",
 		    "mac=" B " ");
-	/* a key of args.cni has precedence even if its value is an empty string or false */
+	/* a key of args.cni has precedence even if its value is an empty string, false or 0 */
 	expect_conf("",
 		    "{'mac':'" A "','promisc':true,'mtu':9,'args':{'cni':{'mac':'','promisc':"
 		    "false,'mtu':0}}}",
