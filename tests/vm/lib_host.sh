@@ -78,8 +78,9 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: runs `unirail host ARG...` and undo; then kills `unirail host ARG...` at each write to the journal and at every $each-th
-# (default: third) request to the kernel. $requests names the system calls that are such requests (default: sendto,sendmsg).
+# step ARG...: runs `unirail host ARG...` and undo; then kills `unirail host ARG...` at each fsync() (of the journal and of other files) and
+# at every $each-th (default: third) request to the kernel. $requests names the system calls that are such requests (default:
+# sendto,sendmsg).
 step() {
 	everything >/run/at_first
 	applied "$@"

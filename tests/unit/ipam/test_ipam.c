@@ -765,8 +765,8 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 	ASSERT_EQ(dir_list(&il_lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	assert_in_range(n, RECREATED_RETAINED,
-			/* the files moved aside, and at most the three files anchor, blocks.json
-			 * and lock */
+			/* the journals moved aside, and at most three other files: the anchor
+			 * moved aside with the first journal, blocks.json and lock */
 			RECREATED_RETAINED + 3);
 	after = il_read(&il_lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));

@@ -630,8 +630,8 @@ static void test_routes_are_added_to_the_interface_of_their_gateway(void **state
 	g[1].address = t_net("10.0.1.10/24");
 	/* of two interfaces in the same subnet the first has the route */
 	g[2].address = t_net("10.0.1.11/24");
-	/* No interface has the gateways of fd09::/32 and 10.7.0.0/16 in its subnet; the
-	 * interface in whose subnet the gateway of 10.6.0.0/16 is got its address in an earlier
+	/* No interface has the gateways of fd09::/32 and 10.7.0.0/16 in its subnet; the gateway
+	 * of 10.6.0.0/16 is in the subnet of an interface that got its address in an earlier
 	 * allocation (`had`), so the route to 10.6.0.0/16 is skipped; the last route is skipped
 	 * because the first route has the same destination. */
 	ASSERT_EQ(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);

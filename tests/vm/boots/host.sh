@@ -54,7 +54,7 @@ insmod_ib() {
 	ip link set eth0 up
 }
 
-# shellcheck disable=SC2154 # of init
+# shellcheck disable=SC2154 # init sets $boot
 case $boot in
 1)
 	power_on

@@ -58,7 +58,7 @@ same "rails of the file" "$(jq -c '[.version, (.rails | map([.ifname, .device, .
 	'[1,[["net1","rxe0","n-macvlan"],["net2","rxe1","n-vlan"]]]'
 same "modes of the pod's files" "$(stat -c %a $files $files/rails.json $files/rails.env | tr '\n' ' ')" "755 644 644 "
 . $files/rails.env
-# shellcheck disable=SC2154 # of the file
+# shellcheck disable=SC2154 # rails.env sets them
 same "variables of rails.env" "$NCCL_IB_HCA $UNIRAIL_GID_INDEX_net1" "=rxe0:1,rxe1:1 $first"
 delete vlan pod net2 "$two"
 same "rails of the file" "$(jq -c '.rails | map(.ifname)' $files/rails.json)" '["net1"]'

@@ -33,7 +33,7 @@ for by in '{"device": "'$nic'"}' '{"pciBusID": "'$vf'"}' '{"hwaddr": "'$mac'"}';
 done
 
 echo "--- an alternative name that is in use as interface name of the pod is restored, also after the namespace was deleted"
-# altnames: prints the VF's alternative names on the node that contain "net1"; only this case adds such names
+# altnames: prints the VF's alternative names on the node that contain "net1", as the one that this case adds does
 altnames() {
 	ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(test("net1"))] | join(" ")'
 }

@@ -59,8 +59,7 @@ unirail host apply
 again=$(guids) || exit 1
 same "GUIDs of VFs created again" "$again" "$first"
 
-# A pod has a VF: in exclusive mode the VF's RDMA device and interface are in the pod's network namespace, and the number of VFs is not
-# changed.
+# A pod has a VF: in exclusive mode the VF's RDMA device is in the pod's network namespace, and the number of VFs is not changed.
 vf=$(vf_at "$pci1" 1)
 exclusive() {
 	rdma system set netns exclusive

@@ -64,7 +64,8 @@ static void test_endpoint_fields_for_gc_are_read(void **state)
 	gc_cache_endpoint_done(&x);
 }
 
-/* The list cannot be written back whole, so Spiderpool's finalizer stays. */
+/* If the other finalizers exceed GC_FINALIZERS_MAX, the list cannot be written back whole: the
+ * endpoint is read as if it had no Spiderpool finalizer, so GC does not remove that finalizer. */
 static void test_finalizer_beside_more_than_4_kib_of_others_stays(void **state)
 {
 	static const size_t lengths[] = {GC_FINALIZERS_MAX - 2, GC_FINALIZERS_MAX - 1,

@@ -28,10 +28,8 @@ static void on_report(void *arg, const struct unserved_network *n, enum unserved
 		 suggestion ? ")" : "");
 }
 
-/*
- * nets: "name=resource name=resource"; resources: sorted and separated by blanks. Returns the time
- * of the next decision.
- */
+/* nets: "name=resource name=resource"; resources: sorted and separated by blanks. Returns the
+ * time of the next decision, or -1 if there is none before the input changes. */
 static int64_t decide(struct lab *l, const char *nets, const char *resources, int64_t now_ms)
 {
 	struct span rest = span_of(nets), word, name;

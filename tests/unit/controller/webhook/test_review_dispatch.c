@@ -206,7 +206,7 @@ static void refused(const char *review)
 	close(fd);
 }
 
-/* Other reviews are answered while a child process parses a costly one, and afterwards. */
+/* Other reviews are answered while a child process decides a costly one, and afterwards. */
 static void test_costly_review_is_parsed_in_a_child(void **state)
 {
 	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),

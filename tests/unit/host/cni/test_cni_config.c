@@ -193,7 +193,7 @@ static void test_other_cni_file_that_sorts_first_is_reported(void **state)
 	ASSERT_STR_EQ(l->said, "");
 }
 
-static void test_multus_configuration_is_replaced(void **state)
+static void test_settings_of_multus_are_copied_to_the_generated_file(void **state)
 {
 	struct lab *l = *state;
 
@@ -210,8 +210,8 @@ static void test_multus_configuration_is_replaced(void **state)
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
-	/* The file multus.d/daemon-config.json has precedence over 00-multus.conf; its
-	 * clusterNetwork is the name of a network. */
+	/* With the type multus-shim, settings in multus.d/daemon-config.json override those in
+	 * 00-multus.conf. A clusterNetwork that is the name of a network is copied. */
 	put(l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
 	ASSERT_EQ(dir_make(&l->host.root, DIR "/multus.d", 0755, NULL), 0);
 	put(l, "multus.d/daemon-config.json",
@@ -330,7 +330,7 @@ int main(void)
 		TEST(test_first_cni_network_is_wrapped),
 		TEST(test_unsupported_cni_version_is_written_as_0_3_1),
 		TEST(test_other_cni_file_that_sorts_first_is_reported),
-		TEST(test_multus_configuration_is_replaced),
+		TEST(test_settings_of_multus_are_copied_to_the_generated_file),
 		TEST(test_inline_delegates_of_multus_are_not_wrapped),
 		TEST(test_configuration_written_by_hand_is_used),
 		TEST(test_file_of_another_plugin_under_the_generated_name_is_not_replaced),

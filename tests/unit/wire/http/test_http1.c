@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* same_in_parts() feeds each text to the codec as a whole, byte by byte, and divided at every
- * position (a text of more than 2000 bytes: only at every 997th position); most of the texts are
- * invalid. */
+ * position (a text of more than 2000 bytes: only byte by byte, and divided at every 997th
+ * position); most of the texts are invalid. */
 #include "testlib.h"
 
 #include <errno.h>
