@@ -651,8 +651,9 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
-	/* The object shows that peers borrow all addresses of local pods in this block: this
-	 * node has nothing to assert and removes its claim from the log. */
+	/* The object shows that other nodes, or earlier logs of this node, borrow all addresses
+	 * of local pods in this block: this log has nothing to assert, and the node removes its
+	 * claim from the log. */
 	if (!op->n_ips)
 		op->kind = OP_FORGET;
 }

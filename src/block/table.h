@@ -234,8 +234,8 @@ const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTE
 bool block_requested_reservation(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
 bool block_requested_is_of(const char *key, const char *node);
 const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
-/* Stores the state of address *a as its block's object, just read, shows it; o NULL: the block does
- * not exist. request: the object is the answer to this node's request. */
+/* Stores the state that address *a has in o, the object of its block that was just read; o NULL:
+ * the block does not exist. request: o is the answer to this node's request for the address. */
 void block_lookup_put(struct block_table *t, const char *block, const struct ipaddr *a,
 		      const struct block_object *o, bool request, int64_t now_ms);
 /* Drops the stored lookups of the block, since it may have changed. */

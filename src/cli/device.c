@@ -193,7 +193,7 @@ static int read_config(const struct device_opts *o, const struct node_devices *n
 		       struct err *e)
 {
 	static const char *const usual[] = {PATH_RESOURCES};
-	const struct resource_defaults d = {NULL, o->prefix};
+	const struct resource_defaults d = {o->prefix};
 	struct root root;
 	size_t count;
 	int r = root_open(&root, n ? NULL : o->root, e);

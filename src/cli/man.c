@@ -212,8 +212,9 @@ static void main_page(struct buf *b)
 	buf_str(b, ".SH SYNOPSIS\n.B unirail\n\\fIAPPLET\\fR [\\fICOMMAND\\fR] "
 		   "[\\fIOPTION\\fR...]\n");
 	buf_str(b, ".SH DESCRIPTION\nOne program with many applets: the first operand, or the "
-		   "name of the link through which the program is called, selects the applet. If "
-		   "neither names an applet, the program exits with status 127.\n.SH APPLETS\n");
+		   "name of the link through which the program is called, selects the applet. "
+		   "An unknown applet ends the program with status 127; without an operand it "
+		   "prints the list of applets and exits with status 2.\n.SH APPLETS\n");
 	for (const struct applet *a = applets; a->name; a++) {
 		auto_free char *page = page_name(a);
 

@@ -23,7 +23,7 @@ SHARED = {"configList": [{"resourceName": "hca_shared", "resourcePrefix": "rdma"
 
 
 class Node:
-    """A recorded host, the directories of its kubelet, and the plugin that runs there."""
+    """A host unpacked from a tree of tests/hosts, the directories of its kubelet, and the plugin that runs there."""
 
     def __init__(self, tmp, tree):
         self.tmp, self.root, self.runs = tmp, tmp / "host", []

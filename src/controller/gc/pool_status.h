@@ -66,7 +66,7 @@ struct pool_status_stats pool_status_stats(const struct pool_status *c);
  * false if there is no such pool. */
 struct pool_status_pool_stats {
 	const char *name;
-	bool known; /* the counts are valid; total: unless the pool's spec is invalid */
+	bool known; /* allocated is valid; total too, unless the pool's spec is invalid */
 	int64_t total, allocated;
 };
 bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_status_pool_stats *ret);

@@ -412,7 +412,7 @@ void message_preferred_encode(const struct message_ids *v, size_t n, struct buf 
 	encode(v1beta1_PreferredAllocationResponse_fields, &m, b);
 }
 
-/* --- lists and responses of resources --- */
+/* --- the devices of a resource, and the response to Allocate --- */
 
 void device_plugin_list_add(struct device_plugin_list *l, const char *id, bool healthy,
 			    int64_t numa)

@@ -42,7 +42,7 @@ enum {
 	DEVICE_PLUGIN_CONTAINERS_MAX = 64,
 };
 
-/* --- lists and responses of resources --- */
+/* --- the devices of a resource, and the response to Allocate --- */
 
 struct device_plugin_device {
 	char *id;

@@ -362,7 +362,7 @@ static const char *default_prefix(const struct reading *x)
 	const struct resource_defaults *d = x->defaults;
 
 	if (x->form == RESOURCE_SHARED)
-		return d && d->shared_prefix ? d->shared_prefix : RESOURCE_SHARED_PREFIX;
+		return RESOURCE_SHARED_PREFIX;
 	return d && d->sriov_prefix ? d->sriov_prefix : RESOURCE_SRIOV_PREFIX;
 }
 

@@ -122,9 +122,8 @@ struct resource_config {
 	int64_t update_s;
 };
 
-/* Values of command line flags; NULL: the original's default applies. */
 struct resource_defaults {
-	const char *shared_prefix, *sriov_prefix;
+	const char *sriov_prefix; /* value of --resource-prefix; NULL: RESOURCE_SRIOV_PREFIX */
 };
 
 #define RESOURCE_CONFIG_INIT                                                                       \

@@ -435,7 +435,7 @@ static int read_config(struct device_serve *s, struct generation *g, struct reso
 		       struct err *e)
 {
 	const struct device_serve_conf *c = &s->conf;
-	const struct resource_defaults d = {NULL, c->sriov_prefix};
+	const struct resource_defaults d = {c->sriov_prefix};
 	size_t n = resource_sources_read(c->root, c->sources, c->n_sources, c->node, c->optional,
 					 &d, &g->config, l);
 

@@ -262,8 +262,9 @@ static bool is_named(const struct journal *j)
 /*
  * Handles a failed rewrite. The rename may have succeeded, because the fsync of the directory,
  * which can also fail, comes after it. If there was no journal before, the new file is removed.
- * Otherwise both files have the same leases; but if the rename succeeded, the open file is the old
- * one without a name, and lines appended to it would be lost, so the journal is marked broken.
+ * Otherwise the old file stays valid: compaction omits only leases that no longer matter, and a
+ * failed repair can be repeated. But if the rename succeeded, the open file is the old one without
+ * a name, and lines appended to it would be lost, so the journal is marked broken.
  */
 static int rewrite_failed(struct journal *j, int code)
 {

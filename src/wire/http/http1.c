@@ -565,9 +565,9 @@ static int take_fields(struct http1_head *h, const struct phr_header *v, size_t 
 {
 	h->fields = xrealloc(h->fields, n * sizeof(*h->fields));
 	for (size_t i = 0; i < n; i++) {
-		/* a field without name is a folded line */
+		/* a field without name is the second line of the field before it */
 		if (!v[i].name)
-			return http1_refuse(refusal, 400, e, "header field %zu is folded", i + 1);
+			return http1_refuse(refusal, 400, e, "header field %zu is folded", i);
 		h->fields[i] =
 			(struct http1_field){{v[i].name, v[i].name_len},
 					     span_trim((struct span){v[i].value, v[i].value_len})};

@@ -193,7 +193,7 @@ static void test_patch_is_base64_encoded(void **state)
 	answers(&pool, &a, want);
 }
 
-static void test_refused_response_lists_its_causes(void **state)
+static void test_denial_lists_its_causes(void **state)
 {
 	struct review_answer a;
 
@@ -276,7 +276,7 @@ int main(void)
 		cmocka_unit_test(test_too_long_review_is_refused),
 		cmocka_unit_test(test_allowed_response_may_have_warnings),
 		cmocka_unit_test(test_patch_is_base64_encoded),
-		cmocka_unit_test(test_refused_response_lists_its_causes),
+		cmocka_unit_test(test_denial_lists_its_causes),
 		cmocka_unit_test(test_message_joins_all_causes),
 		cmocka_unit_test(test_refusal_has_reason_and_code),
 		cmocka_unit_test(test_response_is_limited_in_number_and_length_of_causes),

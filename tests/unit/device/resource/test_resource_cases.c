@@ -195,7 +195,7 @@ static void run(const struct json *in, struct buf *out)
 	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
 	auto_resource_messages struct resource_messages messages = {0};
 	auto_resources struct resources s = {0};
-	const struct resource_defaults d = {NULL, json_string(json_get(in, "prefix"))};
+	const struct resource_defaults d = {json_string(json_get(in, "prefix"))};
 	const char *mode = json_string(json_get(in, "mode"));
 	struct json_walk w = json_walk_start(json_get(in, "configs"));
 	const struct json *v;

@@ -179,7 +179,7 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 
 /* The RDMA device is in a pod: the function has no directory "infiniband" in /sys, but the file
  * "ibdev" of the verbs device has the name of the RDMA device. */
-static void test_rdma_device_in_another_namespace_is_named(void **state)
+static void test_error_names_the_rdma_device_in_another_namespace(void **state)
 {
 	char name[RDMA_NAME_MAX], command[256];
 	struct host_lab h;
@@ -366,7 +366,7 @@ int main(void)
 		cmocka_unit_test(test_stale_state_file_is_recognized_by_its_owner),
 		cmocka_unit_test(test_state_is_saved_and_loaded),
 		cmocka_unit_test(test_rdma_device_of_a_function_is_found),
-		cmocka_unit_test(test_rdma_device_in_another_namespace_is_named),
+		cmocka_unit_test(test_error_names_the_rdma_device_in_another_namespace),
 		cmocka_unit_test(test_device_is_read_from_the_configuration),
 		cmocka_unit_test(test_device_is_read_from_prev_result),
 		cmocka_unit_test(test_interface_of_the_device_is_found_in_prev_result),
