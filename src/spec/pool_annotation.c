@@ -598,7 +598,12 @@ static int from_subnet(const struct pod_pools_facts *f, const struct auto_pool_r
 	r = made_for(f, w, x->subnet4, x->ifname, 4, ret, e);
 	if (r == 0)
 		r = made_for(f, w, x->subnet6, x->ifname, 6, ret, e);
-	return r;
+	if (r < 0 || ret->n_pools4 + ret->n_pools6 > 0)
+		return r;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"pod '%s/%s': interface %s: the annotation names SpiderSubnets of IPv%d "
+			"only, which is disabled in this cluster",
+			f->pod->ns, f->pod->name, nic->ifname, x->subnet4 ? 4 : 6);
 }
 
 static int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics,

@@ -83,9 +83,12 @@ static int read_nics(struct json_doc *d, struct auto_pool_request *w, struct err
 
 	if (json_kind(root) != JSON_ARRAY)
 		return add_nic(d, root, "it", w, e);
-	while (r == 0 && w->n < NICS_MAX && (v = json_walk_next(&walk, NULL))) {
+	while (r == 0 && (v = json_walk_next(&walk, NULL))) {
 		auto_free char *place = xasprintf("[%zu]", w->n);
 
+		if (w->n == NICS_MAX)
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"the list has more than %d interfaces", NICS_MAX);
 		r = add_nic(d, v, place, w, e);
 	}
 	if (r == 0 && w->n == 0)

@@ -676,25 +676,30 @@ static const struct made {
 	const char *is;
 	/* expected requests for automatic pools, each as "SUBNET INTERFACE FAMILY COUNT;" */
 	const char *asked;
+	bool no6; /* IPv6 is disabled */
 } made[] = {
-	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
+	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", "", false},
 	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",
-	 ""},
+	 "", false},
 	{"Deployment", "subnets",
 	 "[{\"interface\":\"net1\",\"ipv4\":[\"a\",\"x\"],\"ipv6\":[\"b\"]}]", NULL,
-	 "a/u/net1:4 b/u/net1:6", ""},
+	 "a/u/net1:4 b/u/net1:6", "", false},
 	{"Deployment", "subnets", "[{\"interface\":\"net2\",\"ipv4\":[\"a\"]}]", NULL,
-	 "!interface net1 must be specified", ""},
-	{"Deployment", "subnet", "{", NULL, "!failed to parse anntation", ""},
+	 "!interface net1 must be specified", "", false},
+	{"Deployment", "subnet", "{", NULL, "!failed to parse anntation", "", false},
 	{"Deployment", "subnet", "{\"ipv4\":[\"none\"]}", NULL,
-	 "!no matching auto-created IPPool candidate with matchLables '", ""},
+	 "!no matching auto-created IPPool candidate with matchLables '", "", false},
 	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", NULL,
-	 "!CloneSet/t/x only supports fixed auto-created IPPool IP Number", ""},
+	 "!CloneSet/t/x only supports fixed auto-created IPPool IP Number", "", false},
 	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", "+2",
-	 "!only supports fixed auto-created IPPool IP Number", ""},
+	 "!only supports fixed auto-created IPPool IP Number", "", false},
 	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", "5", "!no matching auto-created",
-	 "none eth0 4 5;"},
-	{"CloneSet", "subnet", "{\"ipv4\":[\"s\"]}", "5", "s/u/eth0:4 -", "s eth0 4 5;"},
+	 "none eth0 4 5;", false},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"s\"]}", "5", "s/u/eth0:4 -", "s eth0 4 5;", false},
+	{"Deployment", "subnet", "{\"ipv4\":[\"s\"],\"ipv6\":[\"t\"]}", NULL, "s/u/eth0:4 -", "",
+	 true},
+	{"Deployment", "subnet", "{\"ipv6\":[\"s\"]}", NULL,
+	 "!names SpiderSubnets of IPv6 only, which is disabled in this cluster", "", true},
 };
 
 struct maker {
@@ -728,7 +733,7 @@ static void one_made(const struct made *r)
 		.ns = xstrdup("t"), .name = xstrdup("p"), .uid = xstrdup("1"), .node = xstrdup("")};
 	struct maker m = {0};
 	struct pod_pools_facts f = {.pod = &pod,
-				    .conf = {.subnets = true, .auto_pools = true},
+				    .conf = {.subnets = true, .auto_pools = true, .no6 = r->no6},
 				    .autos = {&app, find_made, request_made, &m}};
 	struct pod_nic nic = {.ifname = "net1"};
 	auto_free char *key = xasprintf("ipam.spidernet.io/%s", r->key);

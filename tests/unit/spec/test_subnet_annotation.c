@@ -109,6 +109,29 @@ static void test_invalid_subnet_annotations_are_refused(void **state)
 	ASSERT_EQ(read_annotations(NULL, NULL, "x", "y", &w, NULL), 0);
 }
 
+static void test_at_most_64_interfaces_may_have_a_subnet(void **state)
+{
+	enum { MOST = 64 };
+	struct auto_pool_request w;
+
+	(void)state;
+	for (int n = MOST; n <= MOST + 1; n++) {
+		auto_buf struct buf b;
+		struct err e = ERR_INIT;
+
+		buf_init(&b, 8000);
+		for (int i = 0; i < n; i++)
+			buf_printf(&b, "%s{\"interface\":\"n%d\",\"ipv4\":[\"s\"]}", i ? "," : "[",
+				   i);
+		buf_str(&b, "]");
+		ASSERT_EQ(read_annotations(NULL, b.p, NULL, NULL, &w, &e), n == MOST ? 1 : -EINVAL);
+		if (n == MOST)
+			auto_pool_request_done(&w);
+		else
+			ASSERT_HAS(e.text, "the list has more than 64 interfaces");
+	}
+}
+
 static struct app_id app(const char *api, const char *kind, const char *name, const char *uid)
 {
 	return (struct app_id){(char *)api, (char *)kind, (char *)"t", (char *)name, (char *)uid};
@@ -216,6 +239,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_subnet_annotations_become_pool_requests),
 		cmocka_unit_test(test_invalid_subnet_annotations_are_refused),
+		cmocka_unit_test(test_at_most_64_interfaces_may_have_a_subnet),
 		cmocka_unit_test(test_pool_names_have_family_application_and_interface),
 		cmocka_unit_test(test_pool_labels_identify_their_application),
 		cmocka_unit_test(test_long_application_names_have_distinct_labels),
