@@ -409,6 +409,11 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 		return 0;
 	}
 	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &reason);
+	if (code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV) {
+		log_warn("cannot restore link state and GUID of the VF: its PF does not report it",
+			 LOG_S("vf", r->device), LOG_S("error", reason.text));
+		return 0;
+	}
 	/* The attributes could not be read, which is not a refusal by the driver: with ERR_AGAIN
 	 * the call (DEL, GC or ADD) fails, so that the runtime repeats it. */
 	if (code < 0)
