@@ -130,7 +130,7 @@ static void print_text(const struct migrate_plan *p, const struct buf *remarks, 
 		if (s->undo)
 			printf("   undo: %s\n", s->undo);
 	}
-	if (!p->n)
+	if (!p->n && !p->problems.n)
 		printf("There is nothing to do.\n");
 	print_lines(after, &p->follow_up);
 }
