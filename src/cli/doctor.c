@@ -261,7 +261,7 @@ static int put_findings(const struct doctor_opts *o, const struct host_facts *f,
 	auto_buf struct buf b = {0};
 
 	if (strcmp(o->output, "json")) {
-		doctor_show_text(f, l, stdout);
+		doctor_show_text(f, l, !o->would_run, stdout);
 	} else {
 		buf_init(&b, OUT_MAX);
 		doctor_show_json(f, l, &b);
@@ -529,7 +529,7 @@ static void doctor_show_findings(const struct findings *l, struct buf *b)
 		   findings_count(l, FINDING_REMARK));
 }
 
-void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out)
+void doctor_show_text(const struct host_facts *f, const struct findings *l, bool checked, FILE *out)
 {
 	size_t skipped = findings_count(l, FINDING_SKIPPED);
 	size_t pfs, vfs;
@@ -546,8 +546,10 @@ void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE
 	put_level(l, FINDING_PROBLEM, out);
 	put_level(l, FINDING_REMARK, out);
 	put_level(l, FINDING_SKIPPED, out);
-	fprintf(out, "%zu checks: %zu problems, %zu notes", count_checks(),
-		findings_count(l, FINDING_PROBLEM), findings_count(l, FINDING_REMARK));
+	if (checked)
+		fprintf(out, "%zu checks: ", count_checks());
+	fprintf(out, "%zu problems, %zu notes", findings_count(l, FINDING_PROBLEM),
+		findings_count(l, FINDING_REMARK));
 	if (skipped)
 		fprintf(out, ", %zu skipped", skipped);
 	fputc('\n', out);

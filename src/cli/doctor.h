@@ -9,7 +9,9 @@
 
 #include "doctor/checks.h"
 
-void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
+/* checked: doctor_run() made the findings, so the summary counts the checks. */
+void doctor_show_text(const struct host_facts *f, const struct findings *l, bool checked,
+		      FILE *out);
 /* f NULL: the findings are about the node of --node, so the JSON has no members that describe a
  * host. */
 void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);

@@ -126,3 +126,9 @@ def test_file_without_a_pod_is_refused(tmp_path, host):
     (tmp_path / "x.yaml").write_text(NADS)
     p = subprocess.run([BINARY, "doctor", "--root", host, "--would-run", tmp_path / "x.yaml"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and p.stdout == "" and "contains neither a Pod nor" in p.stderr
+
+
+def test_summary_counts_no_checks_of_the_host(tmp_path, host):
+    (tmp_path / "pod.yaml").write_text(POD)
+    p = subprocess.run([BINARY, "doctor", "--root", host, "--would-run", tmp_path / "pod.yaml"], capture_output=True, text=True, timeout=60)
+    assert p.stdout.splitlines()[-1] == "1 problems, 0 notes", p.stdout

@@ -460,7 +460,7 @@ static void test_findings_are_printed_by_severity(void **state)
 			       (char[]){"mend"}, NULL}};
 	const struct findings found = {.v = v, .n = 2};
 
-	doctor_show_text(&l.f, &found, f);
+	doctor_show_text(&l.f, &found, true, f);
 	fclose(f);
 	ASSERT_STR_EQ(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
 			   "problem  p: bad: mend\n"
