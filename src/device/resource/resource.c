@@ -66,19 +66,18 @@ static void report_conflicts(const struct deciding *x, const struct resource *r,
 /* Reports device nodes that the node lacks, and that responses therefore omit. */
 static void report_absent(const struct deciding *x, const struct resource *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		const struct selector *s = &r->conf->selectors[r->v[i].selector];
+	bool vhost_net = false, rdma = false;
 
-		if (s->need_vhost_net && !x->node->has_vhost_net)
-			resource_report(
-				x->messages, MESSAGE_WARNING, NULL,
+	for (size_t i = 0; i < r->n; i++) {
+		vhost_net |= r->conf->selectors[r->v[i].selector].need_vhost_net;
+		rdma |= r->conf->selectors[r->v[i].selector].is_rdma;
+	}
+	if (vhost_net && !x->node->has_vhost_net)
+		resource_report(x->messages, MESSAGE_WARNING, NULL,
 				"vhost-net is required in the configuration but /dev/vhost-net "
 				"doesn't exist: load vhost_net");
-		if (s->is_rdma && !x->node->has_rdma_cm)
-			resource_report(x->messages, MESSAGE_WARNING, NULL, NO_RDMA_CM);
-		if (s->need_vhost_net || s->is_rdma)
-			return;
-	}
+	if (rdma && !x->node->has_rdma_cm)
+		resource_report(x->messages, MESSAGE_WARNING, NULL, NO_RDMA_CM);
 }
 
 /*
