@@ -251,7 +251,7 @@ static void check_definition(struct lint *l, const struct object *o)
 	root = json_root(doc);
 	if (!json_len(json_get_go(root, "plugins")) && !json_string(json_get_go(root, "type")))
 		lint_find(l, LINT_ERROR, o, "spec.config",
-			  "has neither 'type' nor 'plugins', so no plugin is called");
+			  "has neither 'type' nor an element of 'plugins', so no plugin is called");
 	if (!trusts(l, o->ns) &&
 	    definition_check(root, &(struct definition_rules){.logs_pass = true}, &e) < 0)
 		lint_find(l, LINT_ERROR, o, "spec.config", "%s", e.text);
