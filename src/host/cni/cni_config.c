@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 
-/* The functions of this part read the directory of CNI configurations and write the generated
- * file. */
+/* The functions up to cni_config_check_name() read the directory of CNI configurations and write
+ * the generated file; those after it are pure. */
 
 enum { CONF_MAX = 1 << 20, FILES_MAX = 256 };
 
@@ -249,7 +249,7 @@ int cni_config_check_name(const char *name, struct err *e)
 	return 0;
 }
 
-/* The functions from here on are pure: they decide the content of the generated file. */
+/* --- decision on the content of the generated file; pure functions --- */
 
 enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
 

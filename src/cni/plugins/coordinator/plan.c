@@ -568,11 +568,11 @@ static void coordinator_node_steps(struct planning *pl)
 
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
- * The owner is the first other NIC that has a default route in the main table. If
- * podDefaultRouteNic names the planned NIC, or a third interface that is not a later NIC of the
- * call, the plan takes the owner's routes, otherwise the planned NIC's: their default routes move
- * from the main table to the planned NIC's table, and the remaining routes are copied to that
- * table.
+ * The owner is the first other NIC that has a default route in the main table. The plan moves one
+ * NIC's default routes from the main table to the planned NIC's table, and copies that NIC's
+ * remaining routes to that table. The NIC is the owner if podDefaultRouteNic names the planned NIC,
+ * or an interface that is neither the owner nor a later NIC of the call; otherwise it is the
+ * planned NIC.
  */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };

@@ -81,7 +81,7 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 }
 
-static void test_moved_device_is_found_by_its_alias(void **state)
+static void test_link_whose_alias_is_an_interface_name_is_a_moved_device(void **state)
 {
 	struct link l = {.name = "net1"};
 
@@ -232,7 +232,7 @@ int main(void)
 		cmocka_unit_test(test_host_device_configuration_is_read),
 		cmocka_unit_test(test_device_with_the_mac_is_selected),
 		cmocka_unit_test(test_device_left_by_a_deleted_namespace_is_selected),
-		cmocka_unit_test(test_moved_device_is_found_by_its_alias),
+		cmocka_unit_test(test_link_whose_alias_is_an_interface_name_is_a_moved_device),
 		cmocka_unit_test(test_einval_of_the_kernel_has_a_hint),
 		cmocka_unit_test(
 			test_device_is_found_in_sysfs_by_pci_bus_id_device_id_and_kernelpath),

@@ -396,7 +396,7 @@ static void test_add_with_an_undelivered_result_is_undone(void **state)
 	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* CHECK writes nothing */
 }
 
-static void test_gc_requires_a_list_of_attachments(void **state)
+static void test_gc_calls_the_plugin_only_with_a_list_of_attachments(void **state)
 {
 	static const struct {
 		const char *list;
@@ -463,7 +463,7 @@ int main(void)
 		cmocka_unit_test(test_prev_result_is_parsed_by_add_and_ignored_by_del),
 		cmocka_unit_test(test_add_with_an_unprintable_result_is_undone),
 		cmocka_unit_test(test_add_with_an_undelivered_result_is_undone),
-		cmocka_unit_test(test_gc_requires_a_list_of_attachments),
+		cmocka_unit_test(test_gc_calls_the_plugin_only_with_a_list_of_attachments),
 		cmocka_unit_test(test_missing_root_directory_is_an_error),
 	};
 

@@ -557,7 +557,7 @@ static void test_overlay_nics_get_neighbours_routes_and_rules(void **state)
  * The IPv6 default route of eth0 is copied to table 100, also if it is one hop of a multipath
  * route.
  */
-static void test_overlay_ipv6_default_of_a_multipath_route_is_copied(void **state)
+static void test_overlay_copies_each_hop_of_an_ipv6_multipath_default_route(void **state)
 {
 	struct route *r;
 
@@ -906,7 +906,7 @@ int main(void)
 		TEST(test_policy_routes_go_to_table_main_or_for_later_nics_to_their_table),
 		TEST(test_overlay_nics_get_neighbours_routes_and_rules),
 		TEST(test_onlink_flag_is_retained_in_copied_routes),
-		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
+		TEST(test_overlay_copies_each_hop_of_an_ipv6_multipath_default_route),
 		TEST(test_mode_and_table_follow_from_the_links_of_the_pod),
 		TEST(test_overlay_mode_is_refused_in_a_pod_with_veth0),
 		TEST(test_nic_with_only_a_link_local_address_is_refused),
