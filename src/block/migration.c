@@ -216,8 +216,9 @@ static bool release_own(const struct block_table *t, const struct block_claim *c
 
 	if (x && *x->to == '@' && strcmp(x->to + 1, node) == 0)
 		return false; /* the node can already borrow the address */
-	/* OP_RECLAIM replaces the entry of an address that is already released in one step:
-	 * otherwise another node could take the address in between. */
+	/* If the address is already released, OP_RECLAIM rewrites its entry in one step: if
+	 * the address were reclaimed and released again in two steps, another node could
+	 * take it in between. */
 	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_released(c, ip)))
 		return false;
 	op->kind = x ? OP_RECLAIM : OP_RELEASE;
