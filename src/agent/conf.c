@@ -103,8 +103,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "else config.json, else *.json; if set, resources are not named by rail",                       \
 	  device_configmap, 0, 0, "", "UNIRAIL_DEVICE_CONFIGMAP", 0)                                      \
 	X("device-sweep", OPT_DUR, "TIME",                                                                \
-	  "time after which an extended resource of this node that no device plugin serves any "          \
-	  "more (capacity 0) is removed from its Node object; 0: never",                                  \
+	  "time after which an extended resource that unirail served on this node, and that no "          \
+	  "device plugin serves any more (capacity 0), is removed from the Node object; 0: never",        \
 	  device_sweep_ms, 0, DAY_MS, "5m", "UNIRAIL_DEVICE_SWEEP", 0)                                    \
 	X("device-sweep-prefixes", OPT_STR, "PREFIX[,...]",                                               \
 	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep also "      \

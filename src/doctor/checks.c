@@ -956,7 +956,7 @@ static void doctor_cni_first(struct doctor *d)
 	} else if (file_exists(d->f->root, link)) {
 		doctor_find(
 			d, FINDING_REMARK, d->cni_conf,
-			"run 'unirail install --cni-conf-dir' on a node with an agent; otherwise write a configuration that calls unirail-cni",
+			"on a node with an agent run 'unirail install --cni-conf-dir DIR' (DIR: the directory that this finding names); otherwise write a configuration that calls unirail-cni",
 			"no CNI configuration calls unirail-cni, the first is '%s': pods get no "
 			"rails",
 			first->name);

@@ -89,7 +89,7 @@
 #define LABEL_MIGRATED	"unirail.io/migrated"
 #define LABEL_UNINSTALL "unirail.io/uninstall"
 
-/* --- annotations of Kubernetes and other programs --- */
+/* --- labels and annotations of Kubernetes and other programs --- */
 
 #define LABEL_MANAGED_BY	  "app.kubernetes.io/managed-by"
 #define LABEL_NAMESPACE_NAME	  "kubernetes.io/metadata.name"

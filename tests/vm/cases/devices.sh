@@ -24,7 +24,8 @@ links_agree() {
 			[.parentdev, .ifname, .address, .mtu, (.flags | index("UP") != null)]] | sort')"
 }
 
-# vfs_agree PF PCI: compares numbers and settings of VFs
+# vfs_agree PF BDF: compares the index and the settings of each VF of PF, whose PCI address is BDF, with the output of ip, and the index
+# also with the links virtfnN in /sys
 vfs_agree() {
 	same "VFs of $1" "$(echo "$listed" | jq -c --arg pf "$2" '[.[] | select(.pf == $pf) | [.vf, .settings.mac // "00:00:00:00:00:00",
 			.settings.vlan, .settings.vlanQoS, .settings.minTxRate, .settings.maxTxRate, .settings.spoofchk,
