@@ -423,15 +423,15 @@ static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 	const struct link_change c = {.set = LINK_SET_MTU, .mtu = rail->conf.mtu};
 	auto_batch struct nl_batch *b = nl_batch_new();
 
-	if (!rail->conf.mtu || rail->conf.mtu == rail->master.mtu)
+	if (!rail->conf.mtu)
 		return 0;
 	link_set(b, rail->index, rail->ifname, &c);
 	return nl_batch_commit(a->pod, b, e);
 }
 
 /*
- * Sets the requested MTU and MAC, and then reads both for the result, because a VF that was down
- * may have taken the MTU of its PF during the move.
+ * Sets the requested MTU and MAC, even if the VF had this MTU before the move, and then reads both
+ * for the result: a VF that was down may have taken the MTU of its PF during the move.
  */
 static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 {
