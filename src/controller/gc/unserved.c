@@ -22,7 +22,7 @@ struct unserved {
 
 static void check_in(struct unserved *u, int64_t ms)
 {
-	loop_alarm_set(&u->timer, ms);
+	loop_alarm_within(&u->timer, ms);
 }
 
 /* --- the table of networks without resource --- */
