@@ -4,7 +4,7 @@
 
 /*
  * Kubernetes objects of manifests: YAML with several documents ("---"), JSON, and Lists of objects.
- * Each has the file and line where it begins, for messages.
+ * Each object has the file and the line where its YAML document begins, for messages.
  */
 
 #include "base/buf.h"

@@ -127,7 +127,7 @@ static size_t with_firmware(const struct port *v, size_t n, const char *fw)
 	return same;
 }
 
-/* The firmware version of most NICs of a model counts as the intended one. */
+/* The most frequent firmware version of the NICs of a model counts as the intended one. */
 static void compare_firmware(struct doctor *d, const struct port *v, size_t n)
 {
 	const char *most = "";
@@ -158,7 +158,7 @@ void doctor_rdma_firmware(struct doctor *d)
 
 /* --- MTUs --- */
 
-/* Returns the function's first interface in this namespace; NULL: none. */
+/* Returns the first interface of the PCI function in this network namespace; NULL: none. */
 static const struct link *link_of(const struct host_facts *f, const char *bdf)
 {
 	const struct link *l = NULL;

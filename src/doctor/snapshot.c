@@ -206,7 +206,8 @@ static void take_devices(struct snapshot *s, const struct snap_devices *d)
 
 #define UVERBS "/dev/infiniband/uverbs"
 
-/* Records the first descriptor of an RDMA device; returns false if the process has none. */
+/* Writes the link of the process's first descriptor of an RDMA device. Returns false if the
+ * process has none, or if its descriptors cannot be listed. */
 static bool take_descriptor(struct snapshot *s, const char *pid)
 {
 	auto_free char *dir = xasprintf("/proc/%s/fd", pid);

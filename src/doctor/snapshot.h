@@ -7,7 +7,8 @@
  * /usr/lib, /opt and /var that unirail reads, with symbolic links preserved, no file larger than
  * SNAPSHOT_FILE_MAX, and no secrets (doctor/redact.h; kubeconfigs, tokens and keys are never read).
  *
- * Of processes only those that have an RDMA device open are included: name, limits and status.
+ * Of processes only those that have an RDMA device open are included: name, limits, status, and the
+ * link of one descriptor of such a device.
  *
  * The table of paths is in snapshot.c. doctor/facts.h adds the netlink recordings.
  */
@@ -58,8 +59,9 @@ extern const struct snap_devices snap_devices[]; /* terminated by {0} */
 
 /*
  * Writes the files of the tables in snapshot.c, and of each process that has an RDMA device open
- * its name, limits and status. Unreadable files are skipped. A comment replaces a file that is too
- * large, or that is not JSON although its rule is SNAP_JSON.
+ * its name, limits, status, and the link of one descriptor of such a device. Unreadable files are
+ * skipped. A comment replaces a file that is too large, or that is not JSON although its rule is
+ * SNAP_JSON.
  */
 void snapshot_take(struct snapshot *s);
 

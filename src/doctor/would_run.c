@@ -141,8 +141,8 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* resources that the networks use and the containers do not request: the injection adds
-	 * the requests */
+	/* resources that the networks use and no container requests; assumes that the injection
+	 * adds the requests */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;
@@ -257,8 +257,9 @@ static bool is_user(const struct json *pod, const struct json *container)
 	return json_bool(non ? non : json_get(all, "runAsNonRoot"));
 }
 
-/* Reports the first container that cannot lock memory. If the agent runs or its NRI plugin is
- * installed, reports nothing: the plugin overrides the runtime's default limit. */
+/* Reports the first container that lacks an effective IPC_LOCK. Reports nothing if the host has
+ * no RDMA device, if a plan for an unlimited memlock has no steps or cannot be made, or if the
+ * agent runs or its NRI plugin is installed: the plugin overrides the runtime's default limit. */
 static void check_memlock(struct run *r)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(r->pod, "spec"), "containers"));

@@ -24,7 +24,7 @@
 struct kube_patch {
 	struct buf b;
 	struct json_out o;
-	bool open; /* an operation is not closed yet: its value is being written */
+	bool open; /* the object of the last operation is not closed yet */
 };
 
 void kube_patch_init(struct kube_patch *p);

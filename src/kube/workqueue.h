@@ -70,7 +70,7 @@ struct work {
 	struct workqueue *q;
 	struct work *older, *newer;   /* all items */
 	struct work *earlier, *later; /* the queue, if `queued` */
-	bool queued, again;	      /* again: was added while its request was in flight */
+	bool queued, again;	      /* again: is queued when its request ends */
 	int64_t due_ms;		      /* loop time; valid if the item is in the heap */
 	size_t heap;		      /* 1 + index in the heap of delayed items; 0: not delayed */
 };

@@ -107,7 +107,8 @@ static void enter(struct confine *c, bool log_only, char *desc, size_t size)
 	bool calls;
 	int abi = 0;
 
-	/* Target of redirected standard streams and of a child's stdin. */
+	/* For a child's stdin, the reserved descriptor of an HTTP server, and children that
+	 * redirect output. */
 	add(c, "/dev/null", SANDBOX_WRITE);
 	if (log_only)
 		snprintf(desc, size,

@@ -125,8 +125,8 @@ void http_server_reject(struct http_server *s);
 
 /*
  * Accepts the pending connections, at most 64, then no more (the caller may then close the
- * listening socket). Idle connections are closed, the others after their answer. Calls done(arg)
- * when all are closed, at the latest after `ms`.
+ * listening socket). Idle connections are closed (one without an earlier request after 500 ms), the
+ * others after their answer. Calls done(arg) when all are closed, at the latest after `ms`.
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 

@@ -28,16 +28,16 @@
  *			same addresses. Until a node is migrated, no new pod with addresses of
  *			pools starts there (the kubelet retries); running pods need no agent
  *	install		creates unirail's objects. The controller copies the records of
- *			Spiderpool's addresses to an annotation; then every address that a running
- *			pod had must be recorded
+ *			Spiderpool's addresses to an annotation; then every recorded address of a
+ *			running pod must still be recorded
  *	node		migrates one node after another: with the label "stopping" the originals'
  *			pods end; with the label "yes" unirail's agent becomes ready, and the
  *			SpiderEndpoints of the node's pods are as before
  *
  * `undo` has the reverse order: unirail's agents end, status.allocatedIPs must name the addresses
- * of all pods, the controller ends, node by node unirail's files are removed and Multus and the
- * device plugins return, then Spiderpool's agents, controllers and webhooks. Pools, endpoints,
- * blocks, definitions and the namespace stay.
+ * of all pods except those that no pool had recorded, the controller ends, node by node unirail's
+ * files are removed and Multus and the device plugins return, then Spiderpool's agents, controllers
+ * and webhooks. Pools, endpoints, blocks, definitions and the namespace stay.
  */
 
 #include "base/ip.h"
@@ -201,7 +201,8 @@ struct migrate_step {
 	char *subject, *current, *desired;
 	char *body;    /* a merge patch, or a JSON Patch if it begins with '['; NULL: none */
 	char *command; /* equivalent command for a shell; may be NULL */
-	char *undo;    /* command or state that reverts the step; NULL: not needed */
+	/* command that reverts the step, or a description; NULL in the steps of undo */
+	char *undo;
 };
 
 struct migrate_lines {

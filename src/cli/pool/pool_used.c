@@ -172,7 +172,7 @@ static void inspect_netns(struct spaces *x, const char *path)
 	auto_fd int fd = -1;
 
 	/* Skips the path if its process has ended, if the file is not a namespace, or if the
-	 * namespace was already inspected. */
+	 * namespace was already inspected or is that of this process. */
 	if (netns_open(path, &fd, NULL) < 0 || !is_new(x, fd))
 		return;
 	x->f->netns++;

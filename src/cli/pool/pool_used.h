@@ -4,10 +4,10 @@
 
 /*
  * Addresses that pods of this node use according to the node's own state: for `pool check --repair`
- * of a damaged or lost journal. libcni's result cache (/var/lib/cni/results) has addresses with
- * their owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns,
- * those of processes) may have addresses that are not in the cache; the owner of such an address is
- * unknown.
+ * of a damaged or lost journal. libcni's result caches (/var/lib/cni/results,
+ * /var/lib/cni/multus/results) have addresses with their owners, so that a DEL can release them.
+ * Network namespaces (/run/netns, /run/docker/netns, those of processes) may have addresses that
+ * are not in these caches; the owner of such an address is unknown.
  */
 
 #include "base/file.h"

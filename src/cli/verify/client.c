@@ -359,7 +359,7 @@ struct ping {
 	uint32_t number, last;
 };
 
-/* Sends a ping and receives its reply; both operations have completed when this returns. */
+/* Sends a ping and receives its reply; both operations have completed when this returns 0. */
 static int one_ping(struct verify_client *c, uint32_t number, bool last, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);

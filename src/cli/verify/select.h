@@ -64,7 +64,9 @@ void verify_facts_done(struct verify_facts *f);
  * loopback addresses. The caller frees the list.
  */
 void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t *n);
-/* Finds the rail for `local` that matches the choice. Errors list the existing alternatives. */
+/* Finds the rail for `local` that matches the choice; if there is none, a chosen device is used
+ * without an address (RoCE: only with a chosen gid_index). Errors list the existing
+ * alternatives. */
 int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 		const struct verify_choice *c, struct verify_rail *ret, struct err *e);
 

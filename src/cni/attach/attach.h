@@ -189,7 +189,8 @@ void attach_seen_done(struct attach_seen *s);
  * for this interface. parent: ifindex of the master, 0: not compared. */
 int attach_check(const struct attach_seen *s, const struct rail *rail, int parent,
 		 const struct cni_result *prev, const char *netns, struct err *e);
-/* Looks up the master, then runs attach_check() and the driver's verify(). */
+/* Looks up the master of a created link, or runs the driver's status() for a moved device; then
+ * runs attach_check() and the driver's verify(). */
 int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
 		      struct err *e);
 /* Pure. Checks that the connected routes and the result's routes exist. Each may be in any table,

@@ -58,12 +58,12 @@ const char *pod_net_label(const struct pod_net *net);
 /*
  * Checks a tenant's configuration against the rules of spec/definition.h. Log file names are
  * removed from it: *keep then owns the document of net->config, otherwise *keep is NULL. Error
- * class ERR_CONF, or ERR_UNAVAILABLE if a plugin is not installed.
+ * kind ERR_CONF, or ERR_UNAVAILABLE if a plugin is not installed.
  */
 int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc **keep,
 		  struct err *e);
 
-/* Appends network `index` of the pod to an array. Error class ERR_CONF. */
+/* Appends network `index` of the pod to an array. Error kind ERR_CONF. */
 int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_net *net,
 		size_t index, struct err *e);
 

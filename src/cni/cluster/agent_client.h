@@ -10,7 +10,7 @@
 /*
  * Requests the pod's networks: an object {"networks": [elements for pod_net_read()],
  * "replacesFirst", "coordinator": {...}, "stateDir", "warnings": []}. Waits at most 30 s for an
- * agent that restarts. If the agent does not answer: error class ERR_AGAIN, with the remedy.
+ * agent that restarts. If the agent does not answer: error kind ERR_AGAIN, with the remedy.
  */
 int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
 		       struct err *e);
@@ -25,7 +25,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 void pod_agent_report(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
 		      const struct buf *status, const struct buf *message);
 
-/* Checks that the agent answers and is ready. Error class ERR_UNAVAILABLE. */
+/* Checks that the agent answers and is ready. Error kind ERR_UNAVAILABLE. */
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e);
 
 /* Releases the addresses of the container. Returns 0, or -errno if the agent cannot be reached or

@@ -50,7 +50,7 @@ struct pod_conf {
 extern const struct json_table pod_conf_table; /* keys of the netconf */
 /* Returns whether a netconf of unirail-cni names an agent, so that this module handles it. */
 bool pod_conf_names_pod(const struct json *conf);
-/* Parses the netconf. Error class ERR_CONF. */
+/* Parses the netconf. Error kind ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
 /* Reads the netconf for DEL and GC. If it is invalid, logs the error and uses the default of every
  * key. */

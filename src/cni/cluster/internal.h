@@ -21,7 +21,7 @@ struct pod_putting {
  * networks from the agent, writes them as a configuration of unirail-cni (cni/multi/multi.h), and
  * attaches them as unirail-cni does.
  *
- *	ADD	fails with error class ERR_AGAIN if the agent cannot be reached. The result is the first
+ *	ADD	fails with error kind ERR_AGAIN if the agent cannot be reached. The result is the first
  *		network's for multus, as in Multus, and all networks' for unirail-cni
  *	DEL	uses the cache entry in cniDir, in unirail's format or Multus'; without an entry
  *		nothing was attached, and DEL only releases addresses. Needs no agent

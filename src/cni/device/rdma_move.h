@@ -18,14 +18,14 @@
 enum { RDMA_MOVE_LIMIT_MS = 2000 };
 
 /* Copies a PCI address in lower case, as in sysfs ("0000:3b:00.2"), or the name of an auxiliary
- * device ("mlx5_core.sf.4"). ret has PCI_NAME_MAX bytes. Error class ERR_CONF if the text is
+ * device ("mlx5_core.sf.4"). ret has PCI_NAME_MAX bytes. Error kind ERR_CONF if the text is
  * empty, starts with '.', contains '/' or does not fit into ret. */
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
  * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: `device` does not
- * exist or has no RDMA device, -EEXIST: it has several, both of class ERR_UNAVAILABLE. -EBUSY,
- * class ERR_AGAIN: its RDMA device is in another namespace, that of a pod or of a deleted pod.
+ * exist or has no RDMA device, -EEXIST: it has several, both of kind ERR_UNAVAILABLE. -EBUSY,
+ * kind ERR_AGAIN: its RDMA device is in another namespace, that of a pod or of a deleted pod.
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);

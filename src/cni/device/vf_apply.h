@@ -20,7 +20,7 @@ struct vf_job {
 /*
  * Sends the messages of all jobs in one batch. On failure *bad is the failed job; changes that
  * succeeded remain. A busy driver is -EBUSY and a value that takes no effect -EAGAIN, both of class
- * ERR_AGAIN; an attribute that the driver does not support is of class ERR_UNSUPPORTED.
+ * ERR_AGAIN; an attribute that the driver does not support is of kind ERR_UNSUPPORTED.
  */
 int vf_apply(struct nl_wire *w, const struct vf_job *jobs, size_t n, size_t *bad, struct err *e);
 /* Sets the MAC of a VF's netdev in the socket's namespace. The link must be down, and is down

@@ -20,7 +20,7 @@ struct vf_place {
 };
 
 /*
- * Reads the VF of this PCI address. -ENODEV (class ERR_UNAVAILABLE): no such function; -ENOENT
+ * Reads the VF of this PCI address. -ENODEV (kind ERR_UNAVAILABLE): no such function; -ENOENT
  * (ERR_AGAIN): no longer a VF of its PF; -EINVAL (ERR_CONF): not a PCI address, or not a VF. A PF
  * without a netdev is not an error; ret->pf.index is then 0. w: the node's socket; NULL: only the
  * PF's name is set.

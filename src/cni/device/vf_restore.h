@@ -49,7 +49,7 @@ enum {
  * used again: the netdev is neither in the pod nor on the node, since something holds the dead
  * pod's namespace open; or the driver refuses attributes now (ixgbe and igb need a carrier for
  * rates), which must not block the pod's deletion. A function that does not exist any more or was
- * recreated is success. A condition that may pass within seconds is an error of class ERR_AGAIN.
+ * recreated is success. A condition that may pass within seconds is an error of kind ERR_AGAIN.
  */
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
@@ -63,7 +63,7 @@ int vf_restore_found(const char *bdf, int code, const struct err *reason, struct
 int vf_restore_place(const struct root *root, struct nl_wire *host, const struct vf_record *r,
 		     struct vf_place *ret, struct err *e);
 /* Evaluates the failure to restore an attribute: `code` and `reason`. Without VF_RESTORE_STRICT an
- * attribute that the driver refuses (not class ERR_AGAIN) is logged, and 1 is returned: a later
+ * attribute that the driver refuses (not kind ERR_AGAIN) is logged, and 1 is returned: a later
  * restore sets it. Otherwise returns the error. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);

@@ -87,7 +87,7 @@ int cni_run(const struct cni_plugin *p);
  */
 int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, struct buf *out);
 
-/* Parses CNI_ARGS like types.LoadArgs; *ret borrows from *keep. Errors are of class ERR_ENV, with
+/* Parses CNI_ARGS like types.LoadArgs; *ret borrows from *keep. Errors are of kind ERR_ENV, with
  * the original's texts. */
 int cni_args_parse(const char *text, struct cni_args *ret, struct buf *keep, struct err *e);
 /* Returns the CNI code of an error. */

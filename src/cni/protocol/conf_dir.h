@@ -12,7 +12,7 @@
 #include "wire/json/json.h"
 
 /* Loads the first file in the directory that has a network configuration of this name. Error
- * class ERR_CONF if there is none. */
+ * kind ERR_CONF if there is none. */
 int conf_dir_load(const struct root *r, const char *dir, const char *name, struct json_doc **ret,
 		  struct err *e);
 /* Loads the file `path` or, if `path` is a directory, the first network configuration in it. */

@@ -106,7 +106,8 @@ static void drop_pod(void *value)
 	free(((struct gc_cache_pod *)value)->node);
 }
 
-/* --- endpoints: one allocation has the addresses and strings of an endpoint --- */
+/* --- endpoints: one allocation (`all`) has the addresses, pools, UID and node of an endpoint
+ * --- */
 
 struct draft {
 	struct gc_cache_ip *v;

@@ -25,8 +25,8 @@ struct gc_cache_node {
 	bool ready;
 	bool fenced; /* taint node.kubernetes.io/out-of-service: an administrator states that the
 	              * machine is off */
-	/* Extended resources whose capacity is not 0, sorted as in the object, each NUL-terminated,
-	 * "" at the end; NULL: none, or more than 64 KiB. */
+	/* Extended resources whose capacity is not 0, in the order of the object, each
+	 * NUL-terminated, "" at the end; NULL: none, or more than 64 KiB. */
 	char *resources;
 };
 

@@ -354,8 +354,9 @@ static void store_event(struct pool_status_pool *p, const struct record *r)
 }
 
 /*
- * Removes from r the records whose pod is gone, and returns their number. pool_status_freed() sends
- * their events when the write has succeeded.
+ * Removes from r the records whose pod is gone, and returns their number; 0 if gc is off or
+ * cluster_cache_hold() is not CLUSTER_CACHE_SURE. pool_status_freed() sends their events when the
+ * write has succeeded.
  */
 static size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 {

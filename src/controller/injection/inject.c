@@ -352,7 +352,8 @@ static char *dup_string(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* Returns the master: the netdev, or the name of the bond to which several netdevs are joined. */
+/* Returns the first master, or, if there are several and a bond is named, the name of the bond;
+ * NULL: none. */
 static char *master_of(const struct json *block)
 {
 	const struct json *masters = json_get(block, "master");

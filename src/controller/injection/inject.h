@@ -67,7 +67,7 @@ struct inject_request {
 };
 
 /*
- * Writes the required patch operations and returns their number; 0: no change. Negative, class
+ * Writes the required patch operations and returns their number; 0: no change. Negative, kind
  * ERR_CONF: the pod must be denied, e has the reason, and the patch is unusable; -ENOENT: a
  * requested group does not exist.
  */

@@ -35,9 +35,10 @@ struct nads_job {
 	char *nad;	     /* name of the wanted NAD, as in nads.wants; NULL: not processed yet */
 	enum nads_step step; /* of the last request */
 	char *about;	     /* name of the NAD of the last request; STEP_STATUS: not used */
-	bool outdated;	     /* the SpiderMultusConfig has no correct NAD */
-	bool failed;	     /* the status reports a failed write */
-	bool no_status;	     /* the last status write returned 404 */
+	/* the SpiderMultusConfig has no correct NAD, or the deletion of its former NAD failed */
+	bool outdated;
+	bool failed;	/* the status reports a failed write */
+	bool no_status; /* the last status write returned 404 */
 };
 
 struct nads {

@@ -49,7 +49,9 @@ struct nads_counts {
 	/* written: successful writes of NADs and of statuses; failed: failed requests, without
 	 * conflicts and requests for objects deleted meanwhile; removed: deleted NADs */
 	uint64_t written, failed, removed;
-	size_t outdated; /* SpiderMultusConfigs without a correct NAD now */
+	/* SpiderMultusConfigs that now have no correct NAD, or whose former NAD could not be
+	 * deleted */
+	size_t outdated;
 };
 struct nads_counts nads_counts(const struct nads *n);
 

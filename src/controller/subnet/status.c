@@ -12,11 +12,9 @@
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
-/* --- address sets and the entries of a subnet as JSON --- */
-
 enum { STATUS_MAX = 1 << 20 };
 
-/* --- address sets as text --- */
+/* --- address sets as JSON arrays of ranges --- */
 
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 {

@@ -122,7 +122,8 @@ static void settle_pools(struct subnets_inputs *k)
 	}
 }
 
-/* Returns false after an etcd restore, when an application or an agent's report may be missing. */
+/* Returns false for ten minutes after an etcd restore, while an application or an agent's report
+ * may be missing, and while a restore may be undetected. */
 bool subnets_is_sure(const struct subnets *s)
 {
 	return cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_SURE;

@@ -6,7 +6,7 @@
  * The certificate that the webhooks are served with, and the CA that the API server has to trust.
  * It comes from one of:
  *
- * 	own Secret		created by the first replica (creation is atomic: the others use its content),
+ * 	own Secret		created by the first replica (creation is atomic: the others use its content), or created empty by the manifest and filled by the leader;
  * 				renewed by the leader (controller/webhook/certs_plan.h), each write bound to a
  * 				version; created again with the same content when it is deleted
  * 	foreign Secret		(of cert-manager or a user: without unirail's label, or with cert-manager's
@@ -34,7 +34,8 @@ struct certs_conf {
 	/* PEM: clients must present a certificate signed by this CA; NULL: any client */
 	const char *client_ca;
 	struct certs_goal request;
-	/* Called when the certificate or the CA has changed. */
+	/* Called each time a set of certificate and CA is put in use, even if neither has
+	 * changed. */
 	void (*changed)(void *arg);
 	/* Returns whether the API server trusts these CAs (PEM) already. Until then a new CA
 	 * signs nothing, unless there is no usable certificate. */

@@ -14,7 +14,7 @@
  * 	a part is missing			created again
  *
  * There are two Secrets: the certificate's Secret has the certificate, its key and all trusted CAs;
- * the CA's Secret has the signing CA and the signing CA's key. A new CA is written to its own
+ * the CA's Secret has the signing CA and the signing CA's key. A new CA is written to the CA's
  * Secret first and trusted afterwards, so that a crash between the two writes loses nothing: the
  * next plan uses the CA of that Secret.
  *

@@ -4,7 +4,7 @@
 
 /*
  * Two sources of changes besides rtnetlink and uevents: devlink's health reporters (since Linux
- * 5.1, notifications since 5.8), and events of RDMA devices that are added, removed or change their
+ * 5.1, notifications since 5.6), and events of RDMA devices that are added, removed or change their
  * netdev (RDMA_NL_GROUP_NOTIFY, since 6.12). Either source may be missing until its kernel module
  * is loaded: health_sources_open() tries again.
  *

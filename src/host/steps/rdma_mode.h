@@ -19,12 +19,13 @@ struct host_rdma_mode_want {
 };
 
 struct host_rdma_mode_found {
-	/* the mode could be read; false: the host has no RDMA subsystem or does not run, or the
-	 * snapshot lacks the mode */
+	/* the mode could be read; false: the host has no RDMA subsystem, has a kernel before
+	 * Linux 5.2 or does not run, or the snapshot lacks the mode */
 	bool known;
-	const char *mode;      /* "shared", "exclusive" */
-	size_t namespaces;     /* other network namespaces that have processes */
-	char *users;	       /* names of some processes in these namespaces */
+	const char *mode;  /* "shared", "exclusive" */
+	size_t namespaces; /* other network namespaces that have processes */
+	/* "pid PID (NAME), ...": one process of each, for at most NAMES_MAX of these namespaces */
+	char *users;
 	const char *initramfs; /* the command that rebuilds the initramfs; NULL: none is known */
 	struct host_file file;
 };

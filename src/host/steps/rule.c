@@ -70,7 +70,8 @@ static void put_prefix(struct buf *b, const struct ipnet *net)
 }
 
 /* Returns a rule as `ip rule` prints it, without its priority: "not from all to 172.16.0.0/16
- * lookup main". The caller frees it. */
+ * lookup main". " ..." at the end: the rule has conditions that struct rule does not contain.
+ * The caller frees the text. */
 static char *rule_describe(const struct rule *r)
 {
 	struct buf b;

@@ -171,8 +171,8 @@ int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret
 	return 0;
 }
 
-/* Stores the first route of the response to a lookup. The kernel flags such a route as a cloned
- * entry, which collect() would skip. */
+/* Stores the first route of the response to a lookup. The kernel flags such a route of IPv4 as a
+ * cloned entry, which collect() would skip. */
 static int keep_first(void *msg, void *arg)
 {
 	struct routes *all = arg;

@@ -892,7 +892,8 @@ int nl_receive(int fd, void *bytes, size_t size)
 
 		if (n < 0 && errno != EINTR)
 			return errno == EAGAIN ? 0 : -errno;
-		/* any process may send to the group; only the kernel has port 0 */
+		/* a process with CAP_NET_ADMIN may send to the group as well; only the kernel
+		 * has port 0 */
 		if (n > 0 && from.nl_pid == 0)
 			return (int)n;
 	}

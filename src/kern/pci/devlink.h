@@ -37,8 +37,9 @@ const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev",
  */
 int devlink_info_version(struct devlink *d, const char *device, const char *name, char *ret,
 			 size_t size, struct err *e);
-/* Reads a bool parameter ("enable_rdma"), of whose values, one for each configuration mode, the
- * first one. -EINVAL (from the kernel), -ENOENT: the device does not have the parameter. */
+/* Reads the first value of a bool parameter ("enable_rdma"), which has one value per
+ * configuration mode. -EINVAL (from the kernel), -ENOENT: the device does not have the
+ * parameter. */
 int devlink_param_bool(struct devlink *d, const char *device, const char *name, bool *ret,
 		       struct err *e);
 

@@ -5,7 +5,7 @@
 /*
  * devlink's health reporters (Documentation/networking/devlink/devlink-health.rst): errors of a device ("fw_fatal" of
  * mlx5) or of one of its ports ("tx", "rx") that its driver detected, and whether the driver has
- * recovered from them. The kernel sends notifications since Linux 5.8; without them, the next list
+ * recovered from them. The kernel sends notifications since Linux 5.6; without them, the next list
  * reports the same state.
  */
 

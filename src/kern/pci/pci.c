@@ -68,7 +68,7 @@ static uint64_t read_hex(const struct root *r, const char *bdf, const char *attr
 	return v;
 }
 
-/* Returns false if the attribute is missing or not a number of at least -1. */
+/* Returns false unless the attribute is a number from -1 to INT32_MAX. */
 static bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret)
 {
 	char path[PCI_PATH_MAX], line[32];

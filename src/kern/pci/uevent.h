@@ -36,7 +36,8 @@ typedef int (*uevent_check)(void *arg, struct err *e);
 /*
  * Calls `check` once at the start, then after each arrival of events, and at least once a second.
  * Returns 0 when `check` has returned 1. -ETIMEDOUT (kind ERR_AGAIN, "wait for <what>: ..."):
- * now_mono_ms() has reached `deadline_ms`. A negative result of `check` is returned.
+ * now_mono_ms() has reached `deadline_ms`. A negative result of `check`, or an error of the socket,
+ * ends the wait and is returned.
  */
 int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_check check, void *arg,
 		struct err *e);

@@ -32,7 +32,8 @@
 #include "base/ip.h"
 
 enum probe_state {
-	PROBE_NONE,	   /* no test was requested */
+	/* no test was requested, or probe_run() failed before it started any probe */
+	PROBE_NONE,
 	PROBE_OK,	   /* each requested test has passed: no conflict; the gateway replied */
 	PROBE_CONFLICT,	   /* another host has the address: .other */
 	PROBE_UNREACHABLE, /* the gateway has not replied within the limit */

@@ -18,7 +18,8 @@
 #include "kern/rdma/internal.h"
 #include "kern/rdma/rdma.h"
 
-/* The inventory by RDMA netlink, which needs neither /sys nor device nodes nor privileges. */
+/* RDMA netlink. The inventory needs neither /sys nor device nodes nor privileges; changes of
+ * devices and of the RDMA mode need CAP_NET_ADMIN. */
 
 enum { ATTRS = RDMA_NLDEV_ATTR_MAX };
 

@@ -156,7 +156,8 @@ int rdma_nl_qp_stat_mode(struct nl_wire *w, uint32_t index, uint32_t port, uint3
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
-	/* with this attribute the kernel answers with the mode instead of the counters */
+	/* with these two attributes the kernel answers with the mode instead of the port's
+	 * counters */
 	put_u32(m, RDMA_NLDEV_ATTR_STAT_MODE, RDMA_COUNTER_MODE_MANUAL);
 	put_u32(m, RDMA_NLDEV_ATTR_STAT_RES, RDMA_NLDEV_ATTR_RES_QP);
 	r = nl_request(w, m, take_mode, NULL, &mask, e);

@@ -26,8 +26,8 @@ struct rdma_event {
 
 /* Opens a non-blocking socket in the caller's namespace that receives these notifications. */
 int rdma_watch_open(int *fd, struct err *e);
-/* Returns 1 with an event, 0 if none is waiting, -ENOBUFS if some were lost: list the devices
- * again. Ignores malformed messages, and those whose sender is not the kernel. */
+/* Returns 1 with an event, 0 if none is waiting, or a negative errno; -ENOBUFS: some were lost:
+ * list the devices again. Ignores malformed messages, and those whose sender is not the kernel. */
 int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e);
 /* Parses one datagram; false: it contains no event. */
 bool rdma_event_parse(struct span datagram, struct rdma_event *ret);

@@ -45,10 +45,10 @@ struct h2_head {
 };
 
 /*
- * Calls for one request: head once, data any number of times, end once; the stream is invalid after
- * `end`. If no head arrives, only `end` is called. e is NULL when the answer is complete.
- * `untouched`: the server has not processed the request, so even a write may be sent again.
- * Callbacks may start and cancel requests; they must not free the session.
+ * Calls for one request: head once, data any number of times, end once; the stream is already
+ * invalid when `end` is called. If no head arrives, only `end` is called. e is NULL when the answer
+ * is complete. `untouched`: the server has not processed the request, so even a write may be sent
+ * again. Callbacks may start and cancel requests; they must not free the session.
  */
 struct h2_handler {
 	void (*head)(void *arg, const struct h2_head *h);

@@ -198,7 +198,7 @@ int spiderpool_socket_del(const char *socket, int limit_ms,
 		r = agent_del(socket, calls, n, e);
 	else if (r == 0 && reply.status != 200)
 		r = agent_failure(&reply, "spiderpool IP release error", e);
-	/* Every error is of class ERR_AGAIN: the addresses may still be allocated, so the
+	/* Every error is of kind ERR_AGAIN: the addresses may still be allocated, so the
 	 * runtime must retry. */
 	if (r < 0 && e)
 		e->kind = ERR_AGAIN;

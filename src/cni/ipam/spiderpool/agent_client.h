@@ -8,7 +8,7 @@
  * `unirail ipam serve` and `unirail agent` get one request for all attachments. If the server
  * answers this request with 404, it is Spiderpool's own agent. It then gets the requests of Spiderpool's plugin, a
  * health check and one request per interface. This API is limited: requests for specific addresses
- * are refused (class ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing,
+ * are refused (kind ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing,
  * and STATUS only checks the agent's health.
  *
  * If no server answers: "unhealthy spiderpool-agent backend, failed to check: ...", of class

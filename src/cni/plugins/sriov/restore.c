@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sriov: restores a VF to the node, at DEL, at GC, and when an ADD finds the VF in use by a deleted
- * pod. */
+/* sriov: restores a VF to the node, at DEL, at GC, after a failed ADD, and when an ADD finds the
+ * VF in use by a deleted pod. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

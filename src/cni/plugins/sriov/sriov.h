@@ -13,7 +13,7 @@
  *	vlanProto	"802.1q" (default) or "802.1ad", only with vlan
  *	mac		used if neither runtimeConfig.mac nor MAC of CNI_ARGS is set
  *	mtu		in the pod, at most the PF's (not in the original)
- *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; if only one is given, the other becomes 0
+ *	min_tx_rate, max_tx_rate	Mbit/s, 0: none; if only one is given, the other becomes 0
  *	spoofchk, trust	"on"; anything else that is not empty is off, as in the original
  *	link_state	"auto", "enable" or "disable"
  *	logLevel, logFile	level and file of the log if sriov is a process of its own
