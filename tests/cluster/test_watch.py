@@ -176,7 +176,7 @@ def test_watch_reports_changes_by_a_restore_of_etcd(cluster, ns, watch):
     w.wait(*[("ADDED", x) for x in "abcd"], *[("DELETED", x) for x in "bcd"], ("ADDED", "e"))
 
 
-def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
+def test_client_ends_the_connection_to_an_unresponsive_server(cluster, ns, watch, proxy):
     """The connection stays open, but the server sends no data: its missing answer to a ping ends the connection."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
