@@ -66,7 +66,7 @@ struct verify_far {
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);
 
-/* --- server.c: the server of tests --- */
+/* --- server.c: the server of `unirail verify`, which measures with its clients --- */
 
 struct verify_serve {
 	struct verify_place at;
