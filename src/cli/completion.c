@@ -56,7 +56,7 @@ static enum complete_kind kind_of(const char *metavar)
 	return COMPLETE_NOTHING;
 }
 
-/* Kind of an option's value, from its type and the placeholder in its help (FILE, PATH, DIR). */
+/* Kind of an option's value, from its type and the metavariable in its help (FILE, PATH, DIR). */
 static enum complete_kind complete_value(const struct opt *o)
 {
 	if (o->type == OPT_CHOICE || o->type == OPT_BOOL)
@@ -64,7 +64,7 @@ static enum complete_kind complete_value(const struct opt *o)
 	return o->type == OPT_STR || o->type == OPT_STRS ? kind_of(o->arg) : COMPLETE_NOTHING;
 }
 
-/* Adds the operands that a placeholder lists to the words that may follow. Placeholders:
+/* Adds the operands that a metavariable lists to the words that may follow. Metavariables:
  * "bash|zsh|fish" or "[on|off]"; APPLET stands for the names of all applets, FILE and DIR for
  * paths. */
 static void offer_operands(struct complete_place *p, const char *args)
