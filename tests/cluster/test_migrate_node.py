@@ -68,7 +68,7 @@ class Migration:
         return p.stdout
 
     def files(self, path):
-        return self.node.run("sh", "-c", f"ls {path} 2>/dev/null || true").stdout.split()
+        return self.node.run("sh", "-c", f"[ ! -e {path} ] || ls {path}").stdout.split()
 
     def state(self):
         """The addresses of host-local as {address: container}, and the containers in Multus' files."""
